@@ -27,6 +27,17 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[Mapping[str, object]]:
     return seen
 
 
+def ends(monkeypatch: pytest.MonkeyPatch, how: JsonObject | Exception) -> None:
+    """Have the engine answer with this document, or raise this error."""
+
+    def answer(_: Layout, name: str, params: Params) -> JsonObject:
+        if isinstance(how, Exception):
+            raise how
+        return how
+
+    monkeypatch.setattr(client, "answer", answer)
+
+
 @pytest.mark.parametrize(
     "error",
     [
@@ -41,10 +52,7 @@ def test_gate_never_fails_because_of_us(
     capsys: pytest.CaptureFixture[str],
     error: Exception,
 ) -> None:
-    def fail(_: Layout, name: str, params: Params) -> JsonObject:
-        raise error
-
-    monkeypatch.setattr(client, "answer", fail)
+    ends(monkeypatch, error)
     assert cli.main(["check"]) == 0
     out, err = capsys.readouterr()
     assert out == ""
@@ -56,10 +64,7 @@ def test_gate_never_fails_because_of_us(
 def test_skipped_check_is_a_document_too(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def fail(_: Layout, name: str, params: Params) -> JsonObject:
-        raise LockedError("busy")
-
-    monkeypatch.setattr(client, "answer", fail)
+    ends(monkeypatch, LockedError("busy"))
     assert cli.main(["check", "--json"]) == 0
     assert '"status": "skipped"' in capsys.readouterr().out
 
@@ -67,21 +72,13 @@ def test_skipped_check_is_a_document_too(
 def test_what_the_user_typed_wrong_is_an_error(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def fail(_: Layout, name: str, params: Params) -> JsonObject:
-        raise UsageError("cannot find commit x")
-
-    monkeypatch.setattr(client, "answer", fail)
+    ends(monkeypatch, UsageError("cannot find commit x"))
     assert cli.main(["check", "x"]) == 2
     assert "cannot find commit x" in capsys.readouterr().err
 
 
-def test_refused_change_exits_5(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def refuse(_: Layout, name: str, params: Params) -> JsonObject:
-        return {"status": "refused", "findings": [], "change": {}}
-
-    monkeypatch.setattr(client, "answer", refuse)
+def test_refused_change_exits_5(monkeypatch: pytest.MonkeyPatch) -> None:
+    ends(monkeypatch, {"status": "refused", "findings": [], "change": {}})
     assert cli.main(["check"]) == 5
 
 

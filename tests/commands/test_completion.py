@@ -161,9 +161,7 @@ def test_option_that_bash_splits_is_understood(recorded: Shadow) -> None:
     assert offered("log", "--session=help", quoted=True) == [session]
 
 
-def test_branches_and_remotes_are_offered(
-    recorded: Shadow, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_branches_and_remotes_are_offered(recorded: Shadow) -> None:
     recorded.repo.git("remote", "add", "origin", "nowhere")
     assert offered("push", "") == ["origin"]
     assert offered("check", "--range", "main..m") == ["main..main"]

@@ -47,32 +47,41 @@ def broken(packed: bytes, how: str) -> bytes:
     return b"".join([*lines[:1], lines[1][:30] + b"\n", *lines[2:]])
 
 
-@only_on(refs="files", reason="damages packed-refs")
-@pytest.mark.parametrize("how", ["cut short", "zeroed", "a broken line"])
-def test_packed_refs_that_cannot_be_read_are_named_with_a_remedy(
-    repo: Repo,
-    monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
-    how: str,
-) -> None:
-    """Nobody but the user changes the file, and no file is undone meanwhile."""
+@pytest.fixture
+def session(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Stand in a repository in which an agent wrote a file; return its session."""
     monkeypatch.setenv("GITSHADOW_DAEMON", "off")
     monkeypatch.chdir(repo.root)
     with studio_of(repo) as studio:
         studio.write("S1", "a", "agent\n")
         studio.stop("S1")
-        session = studio.session("S1")
+        return studio.session("S1")
+
+
+def every_verb_says(
+    repo: Repo, session: str, capfd: pytest.CaptureFixture[str], words: str
+) -> None:
+    """Check that each verb succeeds or says these words, and that no hook fails."""
+    for verb in (*VERBS, *_CHANGING, ("expose", session)):
+        code = main(list(verb))
+        said = capfd.readouterr()
+        assert "internal" not in said.out + said.err, verb
+        assert code == 0 or words in said.out + said.err, verb
+    assert session_begins(repo) == 0
+
+
+@only_on(refs="files", reason="damages packed-refs")
+@pytest.mark.parametrize("how", ["cut short", "zeroed", "a broken line"])
+def test_packed_refs_that_cannot_be_read_are_named_with_a_remedy(
+    repo: Repo, session: str, capfd: pytest.CaptureFixture[str], how: str
+) -> None:
+    """Nobody but the user changes the file, and no file is undone meanwhile."""
     repo.git("pack-refs", "--all")
     packed = repo.common_dir / "packed-refs"
     whole = packed.read_bytes()
     packed.write_bytes(broken(whole, how))
     torn, files = packed.read_bytes(), repo.tree_snapshot()
-    for verb in (*VERBS, *_CHANGING, ("expose", session)):
-        code = main(list(verb))
-        said = capfd.readouterr()
-        assert "internal" not in said.out + said.err, verb
-        assert code == 0 or "remove its broken lines" in said.out + said.err, verb
-    assert session_begins(repo) == 0
+    every_verb_says(repo, session, capfd, "remove its broken lines")
     assert packed.read_bytes() == torn
     assert repo.tree_snapshot() == files
     packed.write_bytes(whole)
@@ -84,30 +93,16 @@ def test_packed_refs_that_cannot_be_read_are_named_with_a_remedy(
 @pytest.mark.kinds("sha1-reftable", "sha256-reftable")
 @pytest.mark.parametrize("how", _TABLES)
 def test_reftable_that_cannot_be_read_is_named(
-    repo: Repo,
-    monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
-    how: str,
+    repo: Repo, session: str, capfd: pytest.CaptureFixture[str], how: str
 ) -> None:
     """Git itself finds no refs then and says nothing; nobody concludes that there are none."""
-    monkeypatch.setenv("GITSHADOW_DAEMON", "off")
-    monkeypatch.chdir(repo.root)
-    with studio_of(repo) as studio:
-        studio.write("S1", "a", "agent\n")
-        studio.stop("S1")
-        session = studio.session("S1")
     tables = repo.common_dir / "reftable"
     whole = {one: one.read_bytes() for one in tables.iterdir()}
     names = tables / "tables.list"
     refs = repo.git("for-each-ref")
     _TABLES[how](names, tables / names.read_text().split()[-1])
     torn, files = table_bytes(tables), repo.tree_snapshot()
-    for verb in (*VERBS, *_CHANGING, ("expose", session)):
-        code = main(list(verb))
-        said = capfd.readouterr()
-        assert "internal" not in said.out + said.err, verb
-        assert code == 0 or "reftable" in said.out + said.err, verb
-    assert session_begins(repo) == 0
+    every_verb_says(repo, session, capfd, "reftable")
     assert table_bytes(tables) == torn
     assert repo.tree_snapshot() == files
     for one, data in whole.items():
@@ -125,16 +120,11 @@ def table_bytes(tables: Path) -> dict[str, bytes]:
 
 @only_on(refs="files", reason="damages packed-refs")
 def test_refs_that_packed_refs_lost_with_the_power_come_back_from_the_journal(
-    repo: Repo, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    repo: Repo, session: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """Once the user has removed the line that was cut short."""
-    monkeypatch.setenv("GITSHADOW_DAEMON", "off")
-    monkeypatch.chdir(repo.root)
-    with studio_of(repo) as studio:
-        studio.write("S1", "a", "agent\n")
-        studio.stop("S1")
-        with studio.context.workspace.db.write():
-            meta.put(studio.context.workspace.db, "boot_id", "another")
+    with studio_of(repo) as studio, studio.context.workspace.db.write():
+        meta.put(studio.context.workspace.db, "boot_id", "another")
     (ours,) = [ref for ref in repo.shadow_refs() if "claude-code" in ref]
     tip = repo.shadow_refs()[ours]
     repo.git("pack-refs", "--all")

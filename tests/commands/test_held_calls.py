@@ -21,6 +21,8 @@ from tests.support.places import recorded
 TOOLS = ["--tools", "tests.sdk.turns.declared:HOLDING"]
 HOUR_NS = 3600 * 1_000_000_000
 
+pytestmark = pytest.mark.usefixtures("au")
+
 
 @pytest.fixture
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
@@ -51,10 +53,9 @@ def long_ago() -> int:
 
 
 def test_attention_and_saga_show_what_is_held(
-    au: AgentUndo, capsys: pytest.CaptureFixture[str]
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     (row,) = shown(capsys, "attention")
-    assert isinstance(row, dict)
     assert (row["what"], row["call"], row["tool"], row["state"]) == (
         *("held", "t-1.1", "mail.send", "due"),
     )
@@ -67,11 +68,10 @@ def test_attention_and_saga_show_what_is_held(
 
 
 def test_recover_sends_what_is_due_once(
-    au: AgentUndo, world: World, capsys: pytest.CaptureFixture[str]
+    world: World, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert world.state["sent"] == []
     (row,) = shown(capsys, "recover", "--yes", *TOOLS)
-    assert isinstance(row, dict)
     assert (row["what"], row["call"], row["state"]) == ("release", "t-1.1", "sent")
     assert world.state["sent"] == ["x"]
     assert main(["recover"]) == 0
@@ -80,11 +80,10 @@ def test_recover_sends_what_is_due_once(
 
 
 def test_recover_lists_first_and_sends_nothing_before_a_yes(
-    au: AgentUndo, world: World, capsys: pytest.CaptureFixture[str]
+    world: World, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Mail that is sent cannot be taken back: as every undo verb, exit 5 without a yes."""
     (row,) = shown(capsys, "recover", "--dry-run")
-    assert isinstance(row, dict)
     assert (row["call"], row["state"], row["waits"]) == ("t-1.1", "due", False)
     assert main(["recover", *TOOLS]) == 5
     said = capsys.readouterr()
@@ -94,7 +93,7 @@ def test_recover_lists_first_and_sends_nothing_before_a_yes(
 
 
 def test_recover_asks_on_a_terminal(
-    au: AgentUndo, world: World, monkeypatch: pytest.MonkeyPatch
+    world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(recover, "is_interactive", lambda: True)
     for answer, code, sent in (("n", 5, []), ("y", 0, ["x"])):
@@ -104,21 +103,19 @@ def test_recover_asks_on_a_terminal(
 
 
 def test_recover_without_the_tool_says_so(
-    au: AgentUndo, world: World, capsys: pytest.CaptureFixture[str]
+    au: AgentUndo, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Exit 4: something is left, and the mail still waits."""
     other = ["--tools", "tests.sdk.turns.declared:EMPTY"]
     (row,) = shown(capsys, "recover", "--yes", *other, code=4)
-    assert isinstance(row, dict)
     assert (row["state"], row["text"]) == ("due", "nothing is registered as mail.send")
     assert len(au.held()) == 1
 
 
 def test_undo_drops_what_is_held(
-    au: AgentUndo, world: World, capsys: pytest.CaptureFixture[str]
+    world: World, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (report,) = shown(capsys, "undo", "t-1", "--yes", *TOOLS)
-    assert isinstance(report, dict)
     (item,) = report["items"]
     assert (item["domain"], item["state"]) == ("outbox", "reversed")
     assert shown(capsys, "attention") == []
@@ -127,13 +124,11 @@ def test_undo_drops_what_is_held(
 
 
 def test_redo_names_what_the_undo_dropped(
-    au: AgentUndo, world: World, capsys: pytest.CaptureFixture[str]
+    world: World, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """AN-23: a held call that an undo dropped is not sent after a redo, and that is said."""
     (undone,) = shown(capsys, "undo", "t-1", "--yes", *TOOLS)
-    assert isinstance(undone, dict)
     (report,) = shown(capsys, "redo", str(undone["op_id"]), "--yes", code=4)
-    assert isinstance(report, dict)
     (item,) = report["items"]
     assert (item["domain"], item["call_id"], item["state"], item["detail"]) == (
         *("outbox", "t-1.1", "not_reversed"),
@@ -143,7 +138,7 @@ def test_redo_names_what_the_undo_dropped(
 
 
 def test_a_person_may_settle_what_is_held(
-    au: AgentUndo, world: World, capsys: pytest.CaptureFixture[str]
+    world: World, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["resolve", "t-1.1", "--as", "reversed", "--note", "by hand"]) == 0
     assert shown(capsys, "attention") == []

@@ -18,22 +18,29 @@ SHOW = (
 )
 
 
-def on_a_terminal(cwd: Path, **env: str) -> str:
-    """Return what `screen` finds in a process whose standard output is a terminal."""
+def written(cwd: Path, *command: str, **env: str) -> tuple[int, bytes]:
+    """Return the exit code of a command, and what it writes to a terminal."""
     ours, theirs = pty.openpty()
     done = subprocess.run(
-        [sys.executable, "-c", SHOW],
+        command,
         cwd=cwd,
         env={**os.environ, "TERM": "xterm", **env},
+        stdin=subprocess.DEVNULL,
         stdout=theirs,
         timeout=HANGS_S,
         check=False,
     )
     os.close(theirs)
-    out = os.read(ours, 4096).decode()
+    out = os.read(ours, 1 << 16)
     os.close(ours)
-    assert done.returncode == 0
-    return out.strip()
+    return done.returncode, out
+
+
+def on_a_terminal(cwd: Path, **env: str) -> str:
+    """Return what `screen` finds in a process whose standard output is a terminal."""
+    code, out = written(cwd, sys.executable, "-c", SHOW, **env)
+    assert code == 0
+    return out.decode().strip()
 
 
 def in_a_pipe(cwd: Path, **env: str) -> str:
@@ -93,20 +100,7 @@ def test_prefix_is_where_the_command_is_typed(repo: Repo) -> None:
 
 def shown(cwd: Path, *words: str, **env: str) -> bytes:
     """Return what a verb writes to a terminal."""
-    ours, theirs = pty.openpty()
-    subprocess.run(
-        [COMMAND, *words],
-        cwd=cwd,
-        env={**os.environ, "TERM": "xterm", "GIT_PAGER": "cat", **env},
-        stdin=subprocess.DEVNULL,
-        stdout=theirs,
-        timeout=HANGS_S,
-        check=False,
-    )
-    os.close(theirs)
-    out = os.read(ours, 1 << 16)
-    os.close(ours)
-    return out
+    return written(cwd, COMMAND, *words, **{"GIT_PAGER": "cat", **env})[1]
 
 
 @pytest.mark.parametrize(
@@ -126,9 +120,7 @@ def test_color_is_spelled_as_git_does(
     assert (b"\x1b[32mcreate" in out) is coloured
 
 
-def test_color_always_colours_a_pipe_too(
-    shadow_n: Shadow,
-) -> None:
+def test_color_always_colours_a_pipe_too(shadow_n: Shadow) -> None:
     shadow_n.repo.write("new", "x\n")
     assert "\x1b[" in shadow_n.ok("log", "--color=always").out
     assert "\x1b[" not in shadow_n.ok("log").out

@@ -13,12 +13,14 @@ from gitshadow.commands import undo_effects
 from gitshadow.maintenance import setup
 from gitshadow.sdk.turns.policy import Policy
 from gitshadow.sdk.turns.session import AgentUndo
-from gitshadow.store.layout import discover
 from tests.sdk.turns.recorded import with_files
 from tests.sdk.turns.world import World, registry
 from tests.support.repo import Repo
+from tests.support.studio import layout_of
 
 TOOLS = ["--tools", "tests.sdk.turns.declared:TOOLS"]
+
+pytestmark = pytest.mark.usefixtures("world")
 
 
 @pytest.fixture
@@ -26,9 +28,7 @@ def world(repo: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     """Stand in a recorded repository in which a program has run one turn with everything."""
     monkeypatch.setenv("GITSHADOW_DAEMON", "off")
     monkeypatch.chdir(repo.root)
-    layout = discover(str(repo.root))
-    assert layout is not None
-    setup.initialise(layout, os.environ, force=True)
+    setup.initialise(layout_of(repo), os.environ, force=True)
     made = World.make(tmp_path / "world")
     monkeypatch.setenv("TOY_WORLD", str(made.root))
     monkeypatch.delitem(sys.modules, "tests.sdk.turns.declared", raising=False)
@@ -81,7 +81,7 @@ def test_undo_takes_a_turn_back_whole(
 
 
 def test_oops_takes_the_turn_with_its_effects(
-    world: World, repo: Repo, capsys: pytest.CaptureFixture[str]
+    repo: Repo, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """With turns the newest burst is the turn, effects included."""
     assert main(["oops", "--yes", "--json", *TOOLS]) == 0
@@ -115,7 +115,7 @@ def test_redo_brings_the_newest_undo_forward(
 
 
 def test_effects_left_by_an_undo_are_not_called_nothing_to_do(
-    world: World, capsys: pytest.CaptureFixture[str]
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     """LAW-04: the note is about files alone, where they came back by an undo before."""
     assert main(["oops", "--yes"]) == 4
@@ -128,9 +128,7 @@ def test_effects_left_by_an_undo_are_not_called_nothing_to_do(
     assert [note[:22] for note in notes] == ["files: nothing to undo"]
 
 
-def test_undo_takes_a_scope(
-    world: World, repo: Repo, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_undo_takes_a_scope(capsys: pytest.CaptureFixture[str]) -> None:
     """AN-26: `--scope files` alone; the effect is named as not covered."""
     arguments = ["undo", "t-1", "--scope", "files", "--yes", "--json"]
     assert main(arguments) == 0
@@ -156,7 +154,7 @@ def test_a_dry_run_gives_the_token_of_all_of_it(
 
 
 def test_resume_does_what_is_left(
-    world: World, repo: Repo, capsys: pytest.CaptureFixture[str]
+    world: World, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """ENG-06: without tools first, then with them: the rest alone."""
     assert main(["undo", "t-1", "--yes", "--json"]) == 4
@@ -166,9 +164,7 @@ def test_resume_does_what_is_left(
     assert world.inverses == ["undo:draft"]
 
 
-def test_a_rewind_restores_files_unless_told_otherwise(
-    world: World, repo: Repo, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_rewind_restores_files_unless_told_otherwise(repo: Repo) -> None:
     """AN-26: `rewind --scope`."""
     only_state = ["rewind", "--before", "t-1", "--scope", "state", "--yes"]
     assert main(only_state) == 0
@@ -178,7 +174,7 @@ def test_a_rewind_restores_files_unless_told_otherwise(
 
 
 def test_a_rewind_is_shown_first_and_not_done_before_a_yes(
-    world: World, repo: Repo, capsys: pytest.CaptureFixture[str]
+    repo: Repo, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """As every undo verb: exit 5, and the token of the plan that was shown is a yes."""
     assert main(["rewind", "--before", "t-1"]) == 5
@@ -195,7 +191,7 @@ def test_a_rewind_is_shown_first_and_not_done_before_a_yes(
 
 
 def test_a_rewind_asks_on_a_terminal(
-    world: World, repo: Repo, monkeypatch: pytest.MonkeyPatch
+    repo: Repo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(undo_effects, "is_interactive", lambda: True)
     for answer, there in (("n", True), ("y", False)):
@@ -205,7 +201,7 @@ def test_a_rewind_asks_on_a_terminal(
 
 
 def test_the_person_who_ran_it_is_the_author(
-    world: World, repo: Repo, capsys: pytest.CaptureFixture[str]
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     """A restore is on the chain of whoever ran it."""
     main(["undo", "t-1", "--yes", "--json"])
@@ -215,9 +211,7 @@ def test_the_person_who_ran_it_is_the_author(
     assert (row["kind"], row["actor"]) == ("restore", "human")
 
 
-def test_hook_command_is_told_of_the_whole_once(
-    world: World, repo: Repo, tmp_path: Path
-) -> None:
+def test_hook_command_is_told_of_the_whole_once(repo: Repo, tmp_path: Path) -> None:
     """AN-27: the files' part of a turn's undo is no undo of its own."""
     told = tmp_path / "told"
     hook = tmp_path / "hook.sh"
