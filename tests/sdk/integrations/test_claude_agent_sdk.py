@@ -14,7 +14,7 @@ from tests.sdk.integrations.frameworks import need
 from tests.sdk.integrations.toy import Step, saga_rows
 from tests.sdk.turns.front import FREE
 from tests.sdk.turns.recorded import Recorded
-from tests.sdk.turns.world import BoomError, World, registry
+from tests.sdk.turns.world import BoomError, World
 from tests.support.repo import Repo
 
 need("claude_agent_sdk")
@@ -32,16 +32,6 @@ from tests.sdk.integrations.through_claude_agent_sdk import run_agent
 CREATE = Step("c1", "draft.create", {"title": "A"})
 BOOM = Step("c2", "toy.boom", {})
 BASH = Step("c3", "Bash", {"command": "make"})
-
-
-@pytest.fixture
-def world(place: Path) -> World:
-    return World.make(place / "world")
-
-
-@pytest.fixture
-def tools(world: World) -> ToolRegistry:
-    return registry(world)
 
 
 @pytest.fixture
@@ -196,9 +186,7 @@ async def test_what_a_failed_shell_did_is_not_known(au: AsyncAgentUndo) -> None:
     ]
 
 
-async def test_like_calls_at_once_keep_their_ids(
-    au: AsyncAgentUndo, world: World
-) -> None:
+async def test_like_calls_at_once_keep_their_ids(au: AsyncAgentUndo) -> None:
     """The server is told of arguments alone; each call takes one id, the older first."""
     twins = (CREATE, Step("c9", "draft.create", {"title": "A"}))
     runs = Runs(au)
@@ -208,7 +196,7 @@ async def test_like_calls_at_once_keep_their_ids(
 
 
 async def test_a_server_of_ones_own_is_taken_back_by_declaration(
-    au: AsyncAgentUndo, tools: ToolRegistry
+    au: AsyncAgentUndo,
 ) -> None:
     """INV-05: the inverse is made from the tool's own answer; `is_error` is a failure."""
 

@@ -21,11 +21,6 @@ DRAFT = {"tool_name": "mcp__draft__create", "tool_use_id": "c1"}
 CHARGE = {"tool_name": "mcp__card__charge", "tool_use_id": "c3"}
 
 
-@pytest.fixture
-def world(place: Path) -> World:
-    return World.make(place / "world")
-
-
 def payload(name: str, **fields: object) -> dict[str, object]:
     """Return a payload that the agent sends, with the fields of another call."""
     text = (FIXTURES / f"claude_code__{name}.json").read_text("utf-8")

@@ -23,11 +23,6 @@ FREE = Policy(non_reversible="allow")
 MINUTE_NS = 60_000_000_000
 
 
-@pytest.fixture
-def world(place: Path) -> World:
-    return World.make(place / "world")
-
-
 def opened(root: Path, *, session: str = "s", policy: Policy = FREE) -> AgentUndo:
     tools = registry(World(root / "world"))
     return AgentUndo.open(str(root), session=session, tools=tools, policy=policy)

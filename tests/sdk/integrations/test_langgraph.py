@@ -19,9 +19,10 @@ need("langgraph")
 
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
-from langchain_core.tools import ToolException, tool
+from langchain_core.tools import BaseTool, ToolException, tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.graph.state import CompiledStateGraph
 from langgraph.prebuilt import ToolNode
 from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.types import Command, interrupt
@@ -61,17 +62,37 @@ def au(place: Path, drafts: list[str]) -> Iterator[AsyncAgentUndo]:
         yield opened
 
 
-async def test_a_tool_is_taken_back_by_its_declaration(
-    au: AsyncAgentUndo, drafts: list[str]
-) -> None:
-    """TX-05, INV-05."""
-
+@pytest.fixture
+def draft_create(drafts: list[str]) -> BaseTool:
     @tool
     def draft_create(title: str) -> str:
         """Create a draft."""
         drafts.append(title)
         return title
 
+    return draft_create
+
+
+def asking(
+    runs: Runs, drafts: list[str]
+) -> "CompiledStateGraph[MessagesState, None, MessagesState, MessagesState]":
+    """Return a graph whose tool asks before it creates a draft."""
+
+    @tool
+    def draft_create(title: str) -> str:
+        """Create a draft."""
+        if interrupt("may I?") == "yes":
+            drafts.append(title)
+        return title
+
+    graph = graph_of(undo_node(runs, [draft_create]), model(((CREATE,),)), {})
+    return graph.compile(checkpointer=InMemorySaver())
+
+
+async def test_a_tool_is_taken_back_by_its_declaration(
+    au: AsyncAgentUndo, drafts: list[str], draft_create: BaseTool
+) -> None:
+    """TX-05, INV-05."""
     runs = Runs(au)
     async with runs.turn("go"):
         heard = await run_node(undo_node(runs, [draft_create]), ((CREATE,),))
@@ -142,18 +163,8 @@ async def test_an_interrupt_is_no_failure(
     au: AsyncAgentUndo, drafts: list[str]
 ) -> None:
     """The graph is resumed in a turn of its own, and the tool runs once."""
-
-    @tool
-    def draft_create(title: str) -> str:
-        """Create a draft."""
-        if interrupt("may I?") == "yes":
-            drafts.append(title)
-        return title
-
     runs = Runs(au)
-    graph = graph_of(undo_node(runs, [draft_create]), model(((CREATE,),)), {}).compile(
-        checkpointer=InMemorySaver()
-    )
+    graph = asking(runs, drafts)
     async with runs.turn("asks"):
         await graph.ainvoke(MessagesState(messages=[HumanMessage("go")]), THREAD)
     assert drafts == []
@@ -168,17 +179,8 @@ async def test_an_interrupt_is_no_failure(
 async def test_a_graph_resumed_in_the_same_turn_tries_again_under_an_id_of_its_own(
     au: AsyncAgentUndo, drafts: list[str]
 ) -> None:
-    @tool
-    def draft_create(title: str) -> str:
-        """Create a draft."""
-        if interrupt("may I?") == "yes":
-            drafts.append(title)
-        return title
-
     runs = Runs(au)
-    graph = graph_of(undo_node(runs, [draft_create]), model(((CREATE,),)), {}).compile(
-        checkpointer=InMemorySaver()
-    )
+    graph = asking(runs, drafts)
     async with runs.turn("go"):
         await graph.ainvoke(MessagesState(messages=[HumanMessage("go")]), THREAD)
         await graph.ainvoke(Command(resume="yes"), THREAD)
@@ -189,16 +191,9 @@ async def test_a_graph_resumed_in_the_same_turn_tries_again_under_an_id_of_its_o
 
 
 async def test_a_replayed_call_is_not_run_again(
-    au: AsyncAgentUndo, drafts: list[str]
+    au: AsyncAgentUndo, drafts: list[str], draft_create: BaseTool
 ) -> None:
     """AN-28: a graph that replays a step in the turn of its first run reads a duplicate."""
-
-    @tool
-    def draft_create(title: str) -> str:
-        """Create a draft."""
-        drafts.append(title)
-        return title
-
     runs = Runs(au)
     node = undo_node(runs, [draft_create])
     async with runs.turn("go"):
@@ -210,9 +205,7 @@ async def test_a_replayed_call_is_not_run_again(
     assert drafts == ["A"]
 
 
-async def test_a_replayed_call_that_is_held_is_sent_once(
-    au: AsyncAgentUndo, drafts: list[str]
-) -> None:
+async def test_a_replayed_call_that_is_held_is_sent_once(au: AsyncAgentUndo) -> None:
     """AN-19: the node says that it is no error, so that no graph tries again."""
     sent: list[str] = []
     au.runtime.setting.registry.tool("mail.later", hold=True)(
@@ -238,14 +231,8 @@ async def test_a_replayed_call_that_is_held_is_sent_once(
 
 
 def test_a_graph_that_does_not_wait_is_refused(
-    au: AsyncAgentUndo, drafts: list[str]
+    au: AsyncAgentUndo, drafts: list[str], draft_create: BaseTool
 ) -> None:
-    @tool
-    def draft_create(title: str) -> str:
-        """Create a draft."""
-        drafts.append(title)
-        return title
-
     call = {"name": "draft_create", "args": {"title": "A"}, "id": "c1"}
     graph = StateGraph(MessagesState)
     graph.add_node("tools", undo_node(Runs(au), [draft_create]))

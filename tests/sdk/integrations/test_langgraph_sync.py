@@ -9,16 +9,12 @@ import pytest
 
 from gitshadow.errors import UsageError
 from gitshadow.sdk.integrations.runs import SyncRuns
-from gitshadow.sdk.turns.errors import SessionBusy
-from gitshadow.sdk.turns.policy import Policy
 from gitshadow.sdk.turns.registry import ToolRegistry
 from gitshadow.sdk.turns.session import AgentUndo
-from tests.sdk.integrations.frameworks import ONE_BY_ONE, TOGETHER, need
-from tests.sdk.integrations.test_frameworks import in_process, steps_of
-from tests.sdk.integrations.toy import SCRIPT, Step, saga_rows
+from tests.sdk.integrations.frameworks import need
+from tests.sdk.integrations.toy import Step
 from tests.sdk.turns.front import FREE
-from tests.sdk.turns.world import BoomError, World, registry
-from tests.support.places import recorded
+from tests.sdk.turns.world import BoomError, World
 
 need("langgraph")
 
@@ -41,40 +37,10 @@ THREAD = RunnableConfig(configurable={"thread_id": "1"})
 
 
 @pytest.fixture
-def world(place: Path) -> World:
-    return World.make(place / "world")
-
-
-@pytest.fixture
-def tools(world: World) -> ToolRegistry:
-    return registry(world)
-
-
-@pytest.fixture
 def au(place: Path, tools: ToolRegistry) -> Iterator[AgentUndo]:
     opened = AgentUndo.open(str(place), session="s", tools=tools, policy=FREE)
     with closing(opened):
         yield opened
-
-
-def test_the_log_is_that_of_this_process(au: AgentUndo, tmp_path: Path) -> None:
-    """AN-40, EN-01: intents, outcomes, inverses, keys and the framework's own call ids."""
-    runs = SyncRuns(au)
-    with runs.turn("go"):
-        run(runs, ONE_BY_ONE)
-    log, rows = in_process(recorded(tmp_path / "elsewhere"), ONE_BY_ONE)
-    assert steps_of(au) == log
-    assert saga_rows(au, "t-1") == rows
-
-
-def test_calls_asked_for_together_are_in_order(au: AgentUndo, tmp_path: Path) -> None:
-    """AN-08: the node would start a thread for each, in no order."""
-    runs = SyncRuns(au)
-    with runs.turn("go"):
-        run(runs, TOGETHER)
-    _, rows = in_process(recorded(tmp_path / "elsewhere"), TOGETHER)
-    assert saga_rows(au, "t-1") == rows
-    assert [call.id for call in au.calls("t-1")] == [step.call for step in SCRIPT]
 
 
 def test_a_stream_is_a_turn_too(au: AgentUndo, world: World) -> None:
@@ -86,53 +52,6 @@ def test_a_stream_is_a_turn_too(au: AgentUndo, world: World) -> None:
     assert [list(part) for part in parts] == [["model"], ["tools"], ["model"]]
     assert au.undo("t-1").status == "reversed"
     assert world.state["drafts"] == {}
-
-
-def test_a_model_reads_what_did_not_work(au: AgentUndo) -> None:
-    """OUT-01, OUT-04: a failure and a conflict are text, and the turn goes on."""
-    runs = SyncRuns(au)
-    failing = ((Step("c1", "toy.soft_fail", {}),), (Step("c2", "toy.stale", {}),))
-    with runs.turn("go"):
-        heard = run(runs, failing)
-    assert heard == {"c1": "no such customer", "c2": "Conflict: M\nState delta: D"}
-    assert au.turns()[0].status == "committed"
-
-
-@pytest.mark.parametrize("tool", ["toy.checked", "toy.unchecked"])
-@pytest.mark.parametrize("arguments", [{}, {"amount": "many", "why": 1}])
-def test_arguments_that_do_not_fit_are_for_the_model(
-    au: AgentUndo, tools: ToolRegistry, tool: str, arguments: dict[str, object]
-) -> None:
-    """OUT-01: nothing runs, the model reads why, and the turn goes on."""
-    counted: list[int] = []
-
-    def count(amount: int) -> None:
-        counted.append(amount)
-
-    tools.add("toy.checked", count)
-    # LangChain checks no arguments against a schema that is JSON.
-    tools.add("toy.unchecked", count, schema={"type": "object"})
-    runs = SyncRuns(au)
-    with runs.turn("go"):
-        heard = run(runs, ((Step("c1", tool, arguments),),))
-    assert "c1" in heard
-    assert counted == []
-    assert au.turns()[0].status == "committed"
-
-
-def test_a_denied_call_does_not_run(
-    place: Path, tools: ToolRegistry, world: World
-) -> None:
-    """OUT-02: the model reads why."""
-    mail = ((Step("c1", "mail.send", {"to": "bob"}),),)
-    policy = Policy(non_reversible="deny")
-    opened = AgentUndo.open(str(place), session="s", tools=tools, policy=policy)
-    with closing(opened) as au:
-        runs = SyncRuns(au)
-        with runs.turn("go"):
-            heard = run(runs, mail)
-    assert heard == {"c1": "mail.send cannot be undone"}
-    assert world.calls == []
 
 
 def test_a_tool_that_raises_rolls_the_run_back(au: AgentUndo, world: World) -> None:
@@ -210,9 +129,7 @@ def test_a_call_replayed_from_a_checkpoint_in_another_turn_is_not_run_again(
     assert "This is a replay of that call" in str(call.content)
 
 
-def test_a_call_that_was_undone_is_run_by_its_replay(
-    au: AgentUndo, world: World
-) -> None:
+def test_a_call_that_was_undone_is_run_by_its_replay(au: AgentUndo) -> None:
     runs = SyncRuns(au)
     graph = charging(runs)
     with runs.turn("go"):
@@ -247,22 +164,6 @@ def test_a_tool_may_run_another_agent(
         run(runs, ((Step("c0", "sub.agent", {}),),))
     assert [call.id for call in au.calls("t-1")] == ["c0", "c1", "c2"]
     assert world.names == ["draft.create", "card.charge"]
-
-
-def test_a_second_turn_at_once_is_refused(au: AgentUndo, world: World) -> None:
-    """AN-13: the one at work goes on."""
-    runs = SyncRuns(au)
-    with runs.turn("one"):
-        with pytest.raises(SessionBusy), runs.turn("two"):
-            raise AssertionError("the block must not run")
-        run(runs, ((CREATE,),))
-    assert [(turn.label, turn.status) for turn in au.turns()] == [("one", "committed")]
-
-
-def test_a_run_outside_a_turn_does_nothing(au: AgentUndo, world: World) -> None:
-    with pytest.raises(UsageError, match="no turn is running"):
-        run(SyncRuns(au), ((CREATE,),))
-    assert world.calls == []
 
 
 async def test_a_graph_that_is_awaited_is_refused(au: AgentUndo, world: World) -> None:
