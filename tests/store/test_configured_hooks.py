@@ -9,9 +9,9 @@ from gitshadow.model import Oid
 from gitshadow.store.backends.following import Engine, open_backend
 from gitshadow.store.backends.plumbing import PlumbingBackend
 from gitshadow.store.git import Git
-from gitshadow.store.layout import discover
 from tests.support.newer_git import need_newer_git
 from tests.support.repo import Repo
+from tests.support.studio import layout_of
 
 
 @pytest.mark.parametrize("trick", ["plain", "of the name of an event", "strange name"])
@@ -31,8 +31,7 @@ def test_no_hook_of_the_configuration_runs(
     repo.git("update-ref", "refs/x/git", tip)
     assert ran.exists()
     ran.unlink()
-    layout = discover(str(repo.root))
-    assert layout is not None
+    layout = layout_of(repo)
     git = Git(layout, dict(os.environ))
     git.put_ref("refs/x/1", tip, None)
     git.drop_ref("refs/x/1", tip)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from gitshadow.errors import MovedError
 from gitshadow.model import LINK_MODE, TREE_MODE, RepoPath
 from gitshadow.platform.stamps import RACY_NS
-from gitshadow.store.files import TEMP_PREFIX, WorkFiles
+from gitshadow.store.files import TEMP_PREFIX, Reading, WorkFiles
 from gitshadow.store.object_format import SHA1
 from gitshadow.store.paths import UnsafePathError, safe_path
 from tests.support.examples import shares_fixture
@@ -54,6 +54,11 @@ class Yard:
             stream.write(data)
         os.chmod(full, mode)
         return RepoPath(path)
+
+    def read(self, path: RepoPath) -> Reading:
+        found = self.files.read(path)
+        assert found is not None
+        return found
 
     def full(self, path: bytes) -> bytes:
         return os.path.join(os.fsencode(self.root), path)
@@ -264,8 +269,7 @@ def test_read_gives_bytes_mode_and_stat(yard: Yard) -> None:
 
 def test_read_gives_a_links_own_target(yard: Yard) -> None:
     os.symlink(b"\xff/../dangling", yard.full(b"l"))
-    reading = yard.files.read(RepoPath(b"l"))
-    assert reading is not None
+    reading = yard.read(RepoPath(b"l"))
     assert (reading.data, reading.mode) == (b"\xff/../dangling", LINK_MODE)
 
 
@@ -275,9 +279,7 @@ def test_read_gives_nothing_and_never_waits_when_it_is_no_file(yard: Yard) -> No
     os.symlink("/dev/zero", yard.full(b"device"))
     assert yard.files.read(RepoPath(b"fifo")) is None
     assert yard.files.read(RepoPath(b"dir")) is None
-    reading = yard.files.read(RepoPath(b"device"))
-    assert reading is not None
-    assert reading.mode == LINK_MODE
+    assert yard.read(RepoPath(b"device")).mode == LINK_MODE
 
 
 @pytest.mark.parametrize(("age_ns", "racy"), [(RACY_NS - 1, True), (RACY_NS, False)])
@@ -287,9 +289,7 @@ def test_read_is_racy_until_the_stamp_has_aged(
     path = yard.put(b"f", b"x")
     wrote_ns = os.lstat(yard.full(path)).st_ctime_ns
     monkeypatch.setattr(time, "time_ns", lambda: wrote_ns + age_ns)
-    reading = yard.files.read(path)
-    assert reading is not None
-    assert reading.racy is racy
+    assert yard.read(path).racy is racy
 
 
 def test_read_ends_when_a_writer_never_rests(
@@ -304,8 +304,7 @@ def test_read_ends_when_a_writer_never_rests(
         return fstat(fd)
 
     monkeypatch.setattr(os, "fstat", grow_and_look)
-    reading = yard.files.read(path)
-    assert reading is not None
+    reading = yard.read(path)
     assert reading.racy
     assert 0 < len(reading.data) < reading.stat.size
     assert set(reading.data) == set(b"x")
@@ -376,9 +375,7 @@ def test_stage_lies_beside_its_target_under_a_name_of_ours(yard: Yard) -> None:
     assert first.startswith(b"d/e/" + TEMP_PREFIX)
     yard.files.publish(first, path)
     yard.files.publish(second, path)
-    reading = yard.files.read(path)
-    assert reading is not None
-    assert reading.data == b"2"
+    assert yard.read(path).data == b"2"
     assert os.listdir(yard.full(b"d/e")) == [b"n" * 250]
 
 
@@ -430,9 +427,7 @@ def test_publish_breaks_hard_links(yard: Yard) -> None:
     path = yard.put(b"f", b"old")
     os.link(yard.full(path), yard.full(b"twin"))
     yard.files.publish(yard.files.stage(path, b"new", 0o100644), path)
-    twin = yard.files.read(RepoPath(b"twin"))
-    assert twin is not None
-    assert twin.data == b"old"
+    assert yard.read(RepoPath(b"twin")).data == b"old"
     assert os.lstat(yard.full(path)).st_nlink == 1
 
 
@@ -522,8 +517,7 @@ def test_no_descriptor_is_left_open(yard: Yard) -> None:
 def test_what_is_published_is_read_back(yard: Yard, data: bytes, mode: int) -> None:
     path = RepoPath(b"f")
     yard.files.publish(yard.files.stage(path, data, 0o100400 | mode), path)
-    reading = yard.files.read(path)
-    assert reading is not None
+    reading = yard.read(path)
     assert (reading.data, reading.mode) == (data, 0o100400 | mode)
 
 
@@ -567,9 +561,7 @@ def test_a_directory_that_was_exchanged_is_opened_again_after_doubt(yard: Yard) 
         os.rename(yard.root / "d", yard.root / "aside")
         yard.put(b"d/e/a", b"new")
         yard.files.doubt()
-        found = yard.files.read(path)
-    assert found is not None
-    assert found.data == b"new"
+        assert yard.read(path).data == b"new"
 
 
 def test_a_worktree_that_was_exchanged_is_noticed_after_doubt(yard: Yard) -> None:

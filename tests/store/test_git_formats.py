@@ -11,11 +11,12 @@ from gitshadow.model import Oid, RepoPath
 from gitshadow.store import git_index
 from gitshadow.store.disk import Weights
 from gitshadow.store.git import Git, TreeDelta
-from gitshadow.store.layout import Layout, discover
+from gitshadow.store.layout import Layout
 from gitshadow.store.object_format import SHA1, SHA256, ObjectFormat
 from gitshadow.store.packs import Packer, PackingWork
 from gitshadow.store.remotes import Bare, fetch, push, remote_refs
 from tests.support.repo import Repo
+from tests.support.studio import layout_of
 
 REF = "refs/agent-undo/one"
 FILE = 0o100644
@@ -40,9 +41,7 @@ class Place:
     @property
     def layout(self) -> Layout:
         """Return where the repository keeps what."""
-        found = discover(str(self.repo.root))
-        assert found is not None
-        return found
+        return layout_of(self.repo)
 
     def oid(self, rev: str) -> Oid:
         """Return what git resolves."""

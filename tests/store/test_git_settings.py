@@ -9,17 +9,16 @@ import pytest
 
 from gitshadow.store import git_settings
 from gitshadow.store.git_settings import read_settings
-from gitshadow.store.layout import Layout, discover
+from gitshadow.store.layout import Layout
 from tests.support.repo import Repo
+from tests.support.studio import layout_of
 
 _NAMES = ("color.ui", "core.pager")
 
 
 @pytest.fixture
 def layout(repo: Repo) -> Layout:
-    found = discover(str(repo.root))
-    assert found is not None
-    return found
+    return layout_of(repo)
 
 
 def _home(text: str) -> None:

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from gitshadow.store.layout import discover, is_bare, recorded
+from gitshadow.store.layout import Layout, discover, is_bare, recorded
 from tests.support.repo import Repo
 
 _HEAVY = {"pygit2", "sqlite3", "click", "dataclasses", "subprocess", "json"}
@@ -16,11 +16,16 @@ def real(path: Path) -> str:
     return os.path.realpath(path)
 
 
+def found_at(place: Path) -> Layout:
+    found = discover(str(place))
+    assert found is not None
+    return found
+
+
 def test_discover_finds_the_worktree_from_below(repo: Repo) -> None:
     repo.mkdir("d/e")
     for start in (repo.root, repo.root / "d" / "e", repo.root / "d" / "gone" / "x"):
-        found = discover(str(start))
-        assert found is not None
+        found = found_at(start)
         assert (found.root, found.git_dir) == (real(repo.root), real(repo.git_dir))
         assert (found.common_dir, found.worktree) == (found.git_dir, "main")
 
@@ -30,14 +35,12 @@ def test_discover_agrees_with_git_when_worktrees_are_linked(
 ) -> None:
     repo.git("worktree", "add", "-q", str(tmp_path / "w 2"), "-b", "side")
     linked = Repo(tmp_path / "w 2")
-    found = discover(str(linked.root))
-    assert found is not None
+    found = found_at(linked.root)
     assert found.git_dir == real(linked.git_dir)
     assert found.common_dir == real(repo.git_dir)
     assert found.worktree == "w-2"
     assert found.state_dir == os.path.join(real(repo.git_dir), "agent-undo")
-    main = discover(str(repo.root))
-    assert main is not None
+    main = found_at(repo.root)
     assert main.journal == found.journal
     assert main.lock != found.lock
     assert main.socket != found.socket
@@ -49,40 +52,31 @@ def test_discover_follows_a_git_file_when_the_git_dir_is_elsewhere(
     elsewhere = tmp_path / "elsewhere"
     root = tmp_path / "root"
     Repo(tmp_path).git("init", "-q", f"--separate-git-dir={elsewhere}", str(root))
-    found = discover(str(root))
-    assert found is not None
+    found = found_at(root)
     assert (found.git_dir, found.common_dir) == (real(elsewhere), real(elsewhere))
     (root / ".git").write_text("gitdir: ../elsewhere\n")
-    again = discover(str(root))
-    assert again is not None
-    assert again.git_dir == real(elsewhere)
+    assert found_at(root).git_dir == real(elsewhere)
 
 
 def test_discover_gives_the_real_path_when_reached_by_a_link(
     repo: Repo, tmp_path: Path
 ) -> None:
     (tmp_path / "link").symlink_to(repo.root)
-    found = discover(str(tmp_path / "link"))
-    assert found is not None
-    assert found.root == real(repo.root)
+    assert found_at(tmp_path / "link").root == real(repo.root)
 
 
 def test_discover_finds_the_inner_repository_first(
     repo: Repo, make_repo: Callable[..., Repo]
 ) -> None:
     inner = make_repo("repo/inner")
-    found = discover(str(inner.root))
-    assert found is not None
-    assert found.root == real(inner.root)
+    assert found_at(inner.root).root == real(inner.root)
 
 
 def test_discover_passes_over_a_git_directory_that_is_none(repo: Repo) -> None:
     repo.mkdir("d/.git")
     repo.write("e/.git", "nonsense")
     for name in ("d", "e"):
-        found = discover(str(repo.root / name))
-        assert found is not None
-        assert found.root == real(repo.root)
+        assert found_at(repo.root / name).root == real(repo.root)
 
 
 def test_discover_is_none_outside_a_worktree(tmp_path: Path) -> None:
@@ -95,8 +89,7 @@ def test_discover_is_none_outside_a_worktree(tmp_path: Path) -> None:
 
 
 def test_everything_of_ours_lies_in_the_state_directory(repo: Repo) -> None:
-    found = discover(str(repo.root))
-    assert found is not None
+    found = found_at(repo.root)
     ours = (
         found.journal,
         found.spool_dir,
@@ -121,15 +114,13 @@ def test_recorded_are_the_worktrees_that_have_a_directory_and_still_stand(
     for name in ("main", "one", "three", "gone"):
         repo.write(f".git/agent-undo/wt/{name}/lock", "")
     repo.git("worktree", "remove", str(tmp_path / "w" / "three"))
-    found = discover(str(tmp_path / "w" / "two"))
-    assert found is not None
+    found = found_at(tmp_path / "w" / "two")
     known = {one.worktree: one.root for one in recorded(found)}
     assert known == {"main": str(repo.root), "one": str(tmp_path / "w" / "one")}
 
 
 def test_initialised_when_there_is_a_journal(repo: Repo) -> None:
-    found = discover(str(repo.root))
-    assert found is not None
+    found = found_at(repo.root)
     repo.write(".git/agent-undo/journal.db", "")
     assert found.initialised
 

@@ -14,7 +14,6 @@ import pytest
 from gitshadow.errors import ShadowError, StaleTipError, StoreError, UnsupportedError
 from gitshadow.model import Oid, RepoPath
 from gitshadow.store.content_diff import unified_diff
-from gitshadow.store.layout import Layout, discover
 from gitshadow.store.objects import NewCommit
 from gitshadow.store.repo import RefLockedError
 from gitshadow.store.repo import Repo as Store
@@ -22,14 +21,9 @@ from tests.support import kinds
 from tests.support.engines import BY_GIT, PLAIN, SHA256, SOME, TABLES, Case, on_cases
 from tests.support.kinds import Kind
 from tests.support.repo import Repo
+from tests.support.studio import layout_of
 
 REF = "refs/agent-undo/s-1"
-
-
-def layout_of(root: Path) -> Layout:
-    found = discover(str(root))
-    assert found is not None
-    return found
 
 
 @pytest.fixture(params=SOME, ids=str)
@@ -45,7 +39,7 @@ def repo_kind(case: Case) -> Kind:
 
 @contextmanager
 def opened(repo: Repo, case: Case = PLAIN) -> Iterator[Store]:
-    store = Store.open(layout_of(repo.root), case.engine)
+    store = Store.open(layout_of(repo), case.engine)
     try:
         yield store
     finally:
@@ -87,7 +81,7 @@ def test_open_refuses_an_unknown_extension(repo: Repo, case: Case) -> None:
     repo.git("config", "core.repositoryFormatVersion", "1")
     repo.git("config", "extensions.unheardOf", "true")
     with pytest.raises(UnsupportedError) as caught:
-        Store.open(layout_of(repo.root), case.engine)
+        Store.open(layout_of(repo), case.engine)
     assert caught.value.hint == "this repository needs a newer git: update git"
 
 
@@ -96,7 +90,7 @@ def test_open_refuses_another_owners_repository(repo: Repo, case: Case) -> None:
     os.chown(repo.root, 65534, 65534)
     os.chown(repo.root / ".git", 65534, 65534)
     with pytest.raises(UnsupportedError) as caught:
-        Store.open(layout_of(repo.root), case.engine)
+        Store.open(layout_of(repo), case.engine)
     os.chown(repo.root / ".git", 0, 0)
     os.chown(repo.root, 0, 0)
     assert "safe.directory" in str(caught.value.hint)
@@ -106,7 +100,7 @@ def test_open_refuses_another_owners_repository(repo: Repo, case: Case) -> None:
 def test_open_refuses_a_bare_repository(repo: Repo, case: Case) -> None:
     repo.git("config", "core.bare", "true")
     with pytest.raises(UnsupportedError, match="is bare"):
-        Store.open(layout_of(repo.root), case.engine)
+        Store.open(layout_of(repo), case.engine)
 
 
 def test_open_reads_a_partial_clone(repo: Repo, case: Case) -> None:

@@ -9,11 +9,11 @@ import pytest
 
 from gitshadow.model import Oid
 from gitshadow.store.backends.following import Engine
-from gitshadow.store.layout import discover
 from gitshadow.store.repo import Repo as Store
 from gitshadow.store.shared_modes import SharedModes
 from tests.support.kinds import Kind
 from tests.support.repo import Repo
+from tests.support.studio import layout_of
 
 SETTINGS = (
     *("umask", "false", "0", "group", "true", "1"),
@@ -63,8 +63,7 @@ def test_other_users_can_write_next_to_what_is_recorded(
     if engine is Engine.LIBGIT2 and str(repo_kind) != "sha1-files":
         pytest.skip("libgit2 does not read this kind")
     repo.git("config", "core.sharedRepository", "group")
-    layout = discover(str(repo.root))
-    assert layout is not None
+    layout = layout_of(repo)
     before = {*repo.git_dir.rglob("*")}
     with umask(mask):
         store = Store.open(layout, engine)

@@ -12,11 +12,11 @@ from gitshadow.store.backends.following import Engine, open_backend
 from gitshadow.store.backends.pack_indexes import PackIndexes
 from gitshadow.store.backends.plumbing import PlumbingBackend
 from gitshadow.store.backends.port import Backend, alternates
-from gitshadow.store.layout import discover
 from gitshadow.store.object_format import SHA1
 from gitshadow.store.objects import pack_of
 from gitshadow.store.packs import Packs
 from tests.support.repo import Repo
+from tests.support.studio import layout_of
 
 
 @pytest.fixture
@@ -36,18 +36,14 @@ def lend(repo: Repo, text: bytes) -> None:
 
 @pytest.fixture(params=list(Engine))
 def either(repo: Repo, request: pytest.FixtureRequest) -> Iterator[Backend]:
-    layout = discover(str(repo.root))
-    assert layout is not None
-    found = open_backend(layout, os.environ, request.param)
+    found = open_backend(layout_of(repo), os.environ, request.param)
     yield found
     found.close()
 
 
 @pytest.fixture
 def backend(repo: Repo) -> Iterator[PlumbingBackend]:
-    layout = discover(str(repo.root))
-    assert layout is not None
-    found = open_backend(layout, os.environ, Engine.PLUMBING)
+    found = open_backend(layout_of(repo), os.environ, Engine.PLUMBING)
     assert isinstance(found, PlumbingBackend)
     yield found
     found.close()

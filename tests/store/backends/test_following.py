@@ -12,11 +12,11 @@ from gitshadow.errors import StaleTipError, StoreError, UnsupportedError
 from gitshadow.model import Oid
 from gitshadow.store.backends.libgit2 import Libgit2Backend
 from gitshadow.store.backends.port import FILES, REFTABLE
-from gitshadow.store.layout import discover
 from gitshadow.store.objects import NewCommit
 from gitshadow.store.repo import Repo as Store
 from tests.support.newer_git import need_newer_git
 from tests.support.repo import Repo
+from tests.support.studio import layout_of
 from tests.support.waiting import HANGS_S
 
 REF = "refs/agent-undo/s-1"
@@ -30,9 +30,7 @@ def newer_git(monkeypatch: pytest.MonkeyPatch, sealed: Path) -> None:
 
 @contextmanager
 def opened(repo: Repo) -> Iterator[Store]:
-    layout = discover(str(repo.root))
-    assert layout is not None
-    store = Store.open(layout)
+    store = Store.open(layout_of(repo))
     try:
         yield store
     finally:

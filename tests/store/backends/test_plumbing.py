@@ -16,23 +16,17 @@ from gitshadow.store.backends import following
 from gitshadow.store.backends.following import Engine, open_backend
 from gitshadow.store.backends.libgit2 import Libgit2Backend
 from gitshadow.store.backends.plumbing import PlumbingBackend
-from gitshadow.store.layout import Layout, discover
 from gitshadow.store.repo import RefLockedError
 from gitshadow.store.repo import Repo as Store
 from tests.support.kinds import DEFAULT, REFTABLE, Kind
 from tests.support.newer_git import need_newer_git
 from tests.support.repo import Repo
+from tests.support.studio import layout_of
 
 REF = "refs/agent-undo/s-1"
 
 
 pytestmark = pytest.mark.kinds("sha1-files", "sha256-files", "sha1-reftable")
-
-
-def layout_of(repo: Repo) -> Layout:
-    found = discover(str(repo.root))
-    assert found is not None
-    return found
 
 
 @contextmanager
@@ -267,8 +261,7 @@ def test_linked_worktree_of_relative_paths_is_read(
     need_newer_git(monkeypatch)
     repo = Repo.create(tmp_path / "r")
     repo.git("worktree", "add", "-q", "--relative-paths", str(tmp_path / "w"))
-    layout = discover(str(tmp_path / "w"))
-    assert layout is not None
+    layout = layout_of(Repo(tmp_path / "w"))
     store = Store.open(layout)
     assert store.head() == ("refs/heads/w", repo.git("rev-parse", "HEAD"))
     store.close()

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from gitshadow.errors import StoreError
 from gitshadow.store.backends.ref_files import FileHeadLog, RefFiles
-from gitshadow.store.layout import discover
 from gitshadow.store.object_format import format_named
 from tests.support.examples import SHARED_FIXTURE
 from tests.support.repo import Repo
+from tests.support.studio import layout_of
 
 _PARTS = st.sampled_from(["a", "a-b", "a.b", "b", "é", "z" * 40])
 _NAMES = st.lists(_PARTS, min_size=1, max_size=3).map("/".join)
@@ -25,10 +25,8 @@ pytestmark = pytest.mark.kinds("sha1-files", "sha256-files")
 
 
 def refs_of(repo: Repo) -> RefFiles:
-    layout = discover(str(repo.root))
-    assert layout is not None
     form = repo.git("rev-parse", "--show-object-format=storage")
-    return RefFiles(layout, format_named(form))
+    return RefFiles(layout_of(repo), format_named(form))
 
 
 def by_git(repo: Repo) -> dict[str, str]:

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from gitshadow.errors import StoreError
 from gitshadow.store.backends.reftable import ReftableHeadLog, Reftables, Stack
-from gitshadow.store.layout import discover
 from gitshadow.store.object_format import format_named
 from tests.support.examples import SHARED_FIXTURE
 from tests.support.kinds import Kind
 from tests.support.repo import Repo
+from tests.support.studio import layout_of
 
 pytestmark = pytest.mark.kinds("sha1-reftable", "sha256-reftable")
 
@@ -24,10 +24,8 @@ _NAMES = st.lists(_PARTS, min_size=1, max_size=3).map("/".join)
 
 
 def tables_of(repo: Repo) -> Reftables:
-    layout = discover(str(repo.root))
-    assert layout is not None
     form = repo.git("rev-parse", "--show-object-format=storage")
-    return Reftables(layout, format_named(form))
+    return Reftables(layout_of(repo), format_named(form))
 
 
 def by_git(repo: Repo) -> dict[str, str]:
