@@ -14,9 +14,10 @@ from gitshadow.errors import RefusedError
 from gitshadow.hookfiles import githooks
 from gitshadow.hookfiles.githooks import Act, GitHookPlan, GitHookState, Way
 from gitshadow.store.git import Git
-from gitshadow.store.layout import Layout, discover
+from gitshadow.store.layout import Layout
 from tests.support.repo import Repo
 from tests.support.shadow import COMMAND, Shadow
+from tests.support.studio import layout_of
 from tests.support.waiting import HANGS_S
 
 _FOREIGN = '#!/bin/sh\necho "$@" >>../seen\ncat >>../seen\nexit %d\n'
@@ -40,8 +41,7 @@ class Yard:
     """Install into one repository; how git is asked stays as it is."""
 
     def __init__(self, repo: Repo, kind: type[Git] = OldGit) -> None:
-        layout = discover(str(repo.root))
-        assert layout is not None
+        layout = layout_of(repo)
         self.repo = repo
         self.layout: Layout = layout
         self.git = kind(layout, dict(os.environ))
@@ -90,10 +90,6 @@ def commits(yard: Yard) -> bool:
     head = yard.repo.git("rev-parse", "HEAD")
     yard.repo.git("commit", "--allow-empty", "-qm", "x", check=False)
     return yard.repo.git("rev-parse", "HEAD") != head
-
-
-def acts(plan: GitHookPlan) -> list[Act]:
-    return [change.act for change in plan.changes]
 
 
 def test_scripts_are_written_where_there_is_no_hook(yard: Yard) -> None:
@@ -241,7 +237,7 @@ def test_configuration_is_used_by_a_git_that_runs_hooks_from_it(repo: Repo) -> N
     yard = Yard(repo, NewGit)
     repo.git("config", "core.hooksPath", ".husky")
     before = yard.snapshot()
-    assert set(acts(yard.plan())) == {Act.SET}
+    assert {change.act for change in yard.plan().changes} == {Act.SET}
     yard.install()
     assert yard.status() is GitHookState.INSTALLED
     for event in githooks.EVENTS:

@@ -13,16 +13,10 @@ from pathlib import Path
 import pytest
 
 from gitshadow.errors import RefusedError, UsageError
-from gitshadow.hookfiles import (
-    advice,
-    detect,
-    health,
-    install,
-    invocation,
-)
+from gitshadow.hookfiles import advice, detect, health, install, invocation
 from gitshadow.hookfiles.catalog import AGENTS
 from gitshadow.hookfiles.detect import InstallEnvironment
-from gitshadow.hookfiles.health import HealthState
+from gitshadow.hookfiles.health import Health, HealthState
 from gitshadow.hookfiles.install import FileAction, FileStep
 from gitshadow.hookfiles.placement import InstallScope, Owned, Root, Shared
 from tests.support.repo import Repo
@@ -75,6 +69,22 @@ def main_file(name: str, scope: InstallScope, around: InstallEnvironment) -> Pat
     return Path(path)
 
 
+def with_settings(
+    around: InstallEnvironment, scope: InstallScope = InstallScope.USER
+) -> Path:
+    """Make a settings file of Claude Code that has hooks already."""
+    path = main_file("claude-code", scope, around)
+    path.parent.mkdir()
+    path.write_text(CLAUDE)
+    return path
+
+
+def looked(name: str, scope: InstallScope, around: InstallEnvironment) -> Health:
+    look = health.look(AGENTS[name], scope, around)
+    assert look is not None
+    return look
+
+
 @pytest.mark.parametrize(("name", "scope"), BOTH)
 def test_install_and_uninstall_leave_nothing(
     name: str, scope: InstallScope, around: InstallEnvironment, tmp_path: Path
@@ -82,8 +92,7 @@ def test_install_and_uninstall_leave_nothing(
     before = tree(tmp_path)
     steps = put_in(name, scope, around)
     assert {step.action for step in steps} == {FileAction.CREATE}
-    look = health.look(AGENTS[name], scope, around)
-    assert look is not None
+    look = looked(name, scope, around)
     is_asked_for = name == "codex" or (name, scope) == ("pi", InstallScope.PROJECT)
     expected = HealthState.UNTRUSTED if is_asked_for else HealthState.INSTALLED
     assert look.state is expected, look
@@ -120,9 +129,7 @@ def test_former_bytes_and_mode_come_back(text: str, around: InstallEnvironment) 
 
 
 def test_what_was_changed_since_stays(around: InstallEnvironment) -> None:
-    path = main_file("claude-code", InstallScope.USER, around)
-    path.parent.mkdir()
-    path.write_text(CLAUDE)
+    path = with_settings(around)
     put_in("claude-code", InstallScope.USER, around)
     path.write_text(path.read_text().replace('"opus"', '"haiku" /* cheaper */'))
     put_in("claude-code", InstallScope.USER, around)
@@ -133,17 +140,14 @@ def test_what_was_changed_since_stays(around: InstallEnvironment) -> None:
 def test_new_program_replaces_the_old_one_and_the_first_bytes_come_back(
     around: InstallEnvironment,
 ) -> None:
-    path = main_file("claude-code", InstallScope.USER, around)
-    path.parent.mkdir()
-    path.write_text(CLAUDE)
+    path = with_settings(around)
     put_in("claude-code", InstallScope.USER, around)
     moved = detect.surroundings(
         {}, around.roots[Root.HOME], executable="/opt/git-agent-undo"
     )
     put_in("claude-code", InstallScope.USER, moved)
     assert str(around.executable) not in path.read_text()
-    look = health.look(AGENTS["claude-code"], InstallScope.USER, moved)
-    assert look is not None
+    look = looked("claude-code", InstallScope.USER, moved)
     assert look.state is HealthState.BROKEN
     take_out("claude-code", InstallScope.USER, moved)
     assert path.read_text() == CLAUDE
@@ -169,8 +173,7 @@ def test_file_that_is_not_understood_is_named_and_left(
     (step,) = take_out("claude-code", InstallScope.USER, around)
     assert path.read_bytes() == data
     if data != b"[1]":
-        look = health.look(AGENTS["claude-code"], InstallScope.USER, around)
-        assert look is not None
+        look = looked("claude-code", InstallScope.USER, around)
         assert look.state is HealthState.UNREADABLE
 
 
@@ -221,9 +224,7 @@ def test_link_of_the_user_stays_and_its_target_is_written(
     os.geteuid() == 0, reason="root writes directories whatever their mode"
 )
 def test_read_only_directory_is_said_plainly(around: InstallEnvironment) -> None:
-    path = main_file("claude-code", InstallScope.USER, around)
-    path.parent.mkdir()
-    path.write_text(CLAUDE)
+    path = with_settings(around)
     path.parent.chmod(0o500)
     try:
         (step,) = put_in("claude-code", InstallScope.USER, around)
@@ -234,12 +235,8 @@ def test_read_only_directory_is_said_plainly(around: InstallEnvironment) -> None
     assert path.read_text() == CLAUDE
 
 
-def test_full_disk_leaves_the_old_file_whole(
-    around: InstallEnvironment,
-) -> None:
-    path = main_file("claude-code", InstallScope.USER, around)
-    path.parent.mkdir()
-    path.write_text(CLAUDE)
+def test_full_disk_leaves_the_old_file_whole(around: InstallEnvironment) -> None:
+    path = with_settings(around)
     steps = install.plan_install(AGENTS["claude-code"], InstallScope.USER, around)
     with limited_file_size():
         (step,) = install.apply(steps, around, installing=True)
@@ -265,9 +262,7 @@ def limited_file_size() -> Iterator[None]:
 def test_file_that_changed_after_it_was_shown_is_left(
     around: InstallEnvironment,
 ) -> None:
-    path = main_file("claude-code", InstallScope.USER, around)
-    path.parent.mkdir()
-    path.write_text(CLAUDE)
+    path = with_settings(around)
     steps = install.plan_install(AGENTS["claude-code"], InstallScope.USER, around)
     path.write_text("{}")
     (step,) = install.apply(steps, around, installing=True)
@@ -349,9 +344,7 @@ def test_user_scope_is_refused_where_the_agent_has_none(
 def test_clone_without_records_loses_our_entries_alone(
     around: InstallEnvironment, repo: Repo
 ) -> None:
-    path = main_file("claude-code", InstallScope.PROJECT, around)
-    path.parent.mkdir()
-    path.write_text(CLAUDE)
+    path = with_settings(around, InstallScope.PROJECT)
     put_in("claude-code", InstallScope.PROJECT, around)
     for record in Path(around.states[InstallScope.PROJECT]).iterdir():
         record.unlink()
@@ -372,8 +365,7 @@ def test_droid_settings_that_hold_hooks_are_not_shadowed(
     (step,) = put_in("droid", InstallScope.USER, around)
     assert step.path == str(settings)
     (settings.parent / "hooks.json").write_text('{"hooks": {}}')
-    look = health.look(AGENTS["droid"], InstallScope.USER, around)
-    assert look is not None
+    look = looked("droid", InstallScope.USER, around)
     assert HealthState.SHADOWED in {finding.state for finding in look.findings}
     take_out("droid", InstallScope.USER, around)
     assert settings.read_text() == text
@@ -428,8 +420,7 @@ def test_pi_extension_of_a_project_needs_pis_trust(
         "trusted projects" in note
         for note in advice.notes(steps, around, recorded=True)
     )
-    look = health.look(AGENTS["pi"], InstallScope.PROJECT, around)
-    assert look is not None
+    look = looked("pi", InstallScope.PROJECT, around)
     assert look.state is state
     for_all = install.plan_install(AGENTS["pi"], InstallScope.USER, around)
     said = advice.notes(for_all, around, recorded=True)
@@ -491,8 +482,7 @@ def test_a_toml_list_of_handlers_is_merged_into(
     assert isinstance(shape, Shared)
     assert [one[key] for one in ours] == [one.name for one in shape.shape.events]
     assert all(line in new for line in text.splitlines() if "#" in line)
-    look = health.look(AGENTS[name], InstallScope.USER, around)
-    assert look is not None
+    look = looked(name, InstallScope.USER, around)
     assert (look.state, look.path) == (HealthState.INSTALLED, str(path))
     (again,) = put_in(name, InstallScope.USER, around)
     assert again.action is FileAction.NONE
@@ -553,8 +543,7 @@ def test_an_entry_that_a_person_changed_is_kept_and_gets_no_second_one(
     event = changed_event(name, around)
     (step,) = put_in(name, InstallScope.USER, around)
     assert (step.action, path.read_text()) == (FileAction.NONE, text)
-    look = health.look(AGENTS[name], InstallScope.USER, around)
-    assert look is not None
+    look = looked(name, InstallScope.USER, around)
     assert (look.state, look.changed) == (HealthState.INSTALLED, (event,)), look
     take_out(name, InstallScope.USER, around)
     left = path.read_text()
@@ -577,8 +566,7 @@ def test_a_changed_entry_that_misses_tools_is_not_healthy(
     group["matcher"] = "Bash"
     group["hooks"][0]["command"] += " >> /tmp/log"
     path.write_text(json.dumps(settings))
-    look = health.look(AGENTS["claude-code"], InstallScope.USER, around)
-    assert look is not None
+    look = looked("claude-code", InstallScope.USER, around)
     assert (look.state, look.changed) == (HealthState.STALE, ("PreToolUse",))
     assert [one.fix for one in look.findings] == [f"correct your entry in {path}"]
 
@@ -610,8 +598,7 @@ def test_kill_switches_are_found(
     path.parent.mkdir()
     path.write_text(text)
     put_in(name, InstallScope.USER, around)
-    look = health.look(AGENTS[name], InstallScope.USER, around)
-    assert look is not None
+    look = looked(name, InstallScope.USER, around)
     assert look.state is HealthState.DISABLED
 
 
