@@ -4,7 +4,7 @@
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -18,12 +18,12 @@ from gitshadow.sdk.turns.host import Host
 from gitshadow.sdk.turns.journal_store import JournalStore
 from gitshadow.sdk.turns.policy import Policy
 from gitshadow.sdk.turns.registry import ToolRegistry
-from gitshadow.sdk.turns.report import UndoReport
+from gitshadow.sdk.turns.report import UndoItem, UndoReport
 from gitshadow.sdk.turns.session import AgentUndo, Turn
 from gitshadow.sdk.turns.session_runtime import Opening, SessionRuntime
 from gitshadow.sdk.turns.turn_end import Check
 from gitshadow.sdk.turns.values import Outcome
-from tests.sdk.turns.world import World, registry
+from tests.sdk.turns.world import BoomError, World, registry
 
 T = TypeVar("T")
 FREE = Policy(non_reversible="allow")
@@ -54,6 +54,12 @@ class AnyTurn:
             self.inner.__exit__(kind, error, trace)
         else:
             await self.inner.__aexit__(kind, error, trace)
+
+    @property
+    def report(self) -> UndoReport:
+        """Return the report of its rollback."""
+        assert self.inner.report is not None
+        return self.inner.report
 
     async def call(
         self, tool: str, call_id: str | None = None, /, **args: object
@@ -206,6 +212,23 @@ class Front:
     def close(self) -> None:
         for one in self.opened:
             one.au.close()
+
+
+@asynccontextmanager
+async def fails(
+    block: AbstractAsyncContextManager[T, bool | None],
+) -> AsyncIterator[T]:
+    """Enter a turn or a savepoint that fails at the end of the block."""
+    with pytest.raises(BoomError):
+        async with block as entered:
+            yield entered
+            raise BoomError("x")
+
+
+def only(report: UndoReport) -> UndoItem:
+    """Return the one item of a report."""
+    (item,) = report.items
+    return item
 
 
 def journal_of(au: AgentUndo | AsyncAgentUndo) -> JournalStore:

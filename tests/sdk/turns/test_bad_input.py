@@ -2,8 +2,6 @@
 
 import os
 import signal
-from collections.abc import Callable
-from functools import wraps
 from pathlib import Path
 
 import pytest
@@ -15,7 +13,7 @@ from gitshadow.sdk.turns.session import AgentUndo, Turn
 from gitshadow.sdk.turns.values import Inverse, Retry, Reversibility
 from tests.sdk.turns.front import FREE, AnyTurn, Front
 from tests.sdk.turns.test_transaction import Spy
-from tests.sdk.turns.world import World, registry, undone_by
+from tests.sdk.turns.world import World, decorated, registry, undone_by
 
 
 class Hasty(Spy):
@@ -138,7 +136,7 @@ async def test_a_handler_that_does_not_fit_any_more_was_not_called(
         inverse=lambda a, c, r: Inverse.tool("toy.put", price=1),
     )(lambda: None)
     session = await front.after("toy.do")
-    for changed in (lambda: None, _loosely(lambda: None)):
+    for changed in (lambda: None, decorated(lambda: None)):
         front.tools.remove("toy.put")
         front.tools.handler("toy.put")(changed)
         (item,) = (await session.undo("t-1")).items
@@ -148,14 +146,6 @@ async def test_a_handler_that_does_not_fit_any_more_was_not_called(
     front.tools.handler("toy.put")(lambda price: put.append(price))
     assert (await session.undo("t-1")).status == "reversed"
     assert put == [1]
-
-
-def _loosely(function: Callable[..., object]) -> Callable[..., object]:
-    @wraps(function)
-    def run(*args: object, **kwargs: object) -> object:
-        return function(*args, **kwargs)
-
-    return run
 
 
 def test_a_second_process_keeps_off_a_session_at_work(place: Path) -> None:

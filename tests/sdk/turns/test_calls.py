@@ -215,8 +215,16 @@ async def test_a_tool_says_no_by_an_exception(front: Front) -> None:
     assert turn.inner.status == "committed"
 
 
-async def test_a_turn_takes_only_so_long(front: Front, world: World) -> None:
-    """OUT-07, AN-16: a tool that runs past the clock fails the turn; the next begins anew."""
+@pytest.mark.parametrize(
+    ("late", "arguments"), [("draft.create", {"title": "b"}), ("toy.soft_fail", {})]
+)
+async def test_a_turn_takes_only_so_long(
+    front: Front, world: World, late: str, arguments: dict[str, str]
+) -> None:
+    """OUT-07, AN-16: a tool that runs past the clock fails the turn, also one that did nothing.
+
+    The next turn has its own time.
+    """
     time_ns = [0]
 
     def later(name: str) -> None:
@@ -228,9 +236,9 @@ async def test_a_turn_takes_only_so_long(front: Front, world: World) -> None:
     with pytest.raises(TimeLimitExceeded):
         async with session.turn() as turn:
             await turn.call("draft.create", title="a")
-            await turn.call("draft.create", title="b")
+            await turn.call(late, **arguments)
     assert world.state["drafts"] == {}
-    turn = await session.called("draft.create", title="c")
+    turn = await session.called(late, **arguments)
     assert turn.inner.status == "committed"
 
 

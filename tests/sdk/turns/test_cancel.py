@@ -8,9 +8,11 @@ from collections.abc import Callable
 import pytest
 
 from gitshadow.sdk.turns.errors import TurnCancelled
+from gitshadow.sdk.turns.host import Host
 from gitshadow.sdk.turns.policy import Policy, Proposal, Verdict
 from gitshadow.sdk.turns.report import UndoReport
 from tests.sdk.turns.front import AnyTurn, Front
+from tests.sdk.turns.test_transaction import Spy
 from tests.sdk.turns.world import World, undone_by
 
 
@@ -54,14 +56,16 @@ async def test_the_call_at_work_finishes_and_no_other_starts(
 
 
 async def test_effects_roll_back_when_cancelled(front: Front, world: World) -> None:
-    """CAN-05, CAN-06: `TurnCancelled` for `cancel()`, cause `cancelled`."""
-    before, session = world.text, front.session()
+    """TX-09, CAN-05, CAN-06: `TurnCancelled` for `cancel()`; the host never commits."""
+    before, spy = world.text, Spy()
+    session = front.session(host=Host(undo=spy))
     with pytest.raises(TurnCancelled) as caught:
         async with session.turn() as turn:
             await turn.call("crm.update", id=7, field="name", value="A")
             await turn.call("draft.create", title="x")
             turn.inner.cancel()
     assert world.text == before
+    assert (spy.log.count("commit"), spy.log.count("rollback")) == (0, 1)
     report = caught.value.undo_report
     assert report is not None
     assert report.counts["reversed"] == 2
@@ -84,9 +88,7 @@ async def test_cancelling_answers_the_prompt_with_no(
 
 
 @pytest.mark.parametrize("yes", [True, False])
-async def test_the_prompt_waits_for_an_answer(
-    front: Front, world: World, yes: bool
-) -> None:
+async def test_the_prompt_waits_for_an_answer(front: Front, yes: bool) -> None:
     """LOOP-11 of one call: the question is to be seen while it waits, and gone after."""
     seen: list[Proposal | None] = []
 

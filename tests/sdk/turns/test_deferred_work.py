@@ -42,7 +42,7 @@ async def test_a_tool_that_returns_a_generator_fails(
     "option", ["capture", "fingerprint", "probe", "verify", "inverse"]
 )
 async def test_what_an_option_returns_has_to_have_run(
-    front: Front, world: World, option: str
+    front: Front, option: str
 ) -> None:
     options: dict[str, object] = {
         "reversibility": "reversible",

@@ -292,7 +292,7 @@ async def test_a_plan_that_changed_is_refused(front: Front, world: World) -> Non
     assert world.inverses == []
 
 
-async def test_a_handler_that_is_gone_is_named(front: Front, world: World) -> None:
+async def test_a_handler_that_is_gone_is_named(front: Front) -> None:
     """AN-33: that item only, no crash."""
     session = front.session()
     async with session.turn() as turn:
@@ -423,8 +423,7 @@ async def test_a_probe_settles_what_is_in_doubt(front: Front, world: World) -> N
     with pytest.raises(KeyboardInterrupt):
         async with session.turn() as turn:
             await turn.call("toy.gone", title="x")
-    report = turn.inner.report
-    assert report is not None
+    report = turn.report
     assert states(report) == [("not_reversed", "in_doubt")]
     assert states(await session.undo("t-1")) == [("no_effect", None)]
     assert world.inverses == []

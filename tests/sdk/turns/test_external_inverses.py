@@ -13,9 +13,9 @@ import pytest
 from gitshadow.sdk.turns.host import Host
 from gitshadow.sdk.turns.inverse_kinds import Allowed, check
 from gitshadow.sdk.turns.policy import Policy, Proposal
-from gitshadow.sdk.turns.report import UndoItem, UndoReport
+from gitshadow.sdk.turns.report import UndoItem
 from gitshadow.sdk.turns.values import Inverse, Outcome, Retry, Reversibility, Secret
-from tests.sdk.turns.front import FREE, Front, Session, in_journal
+from tests.sdk.turns.front import FREE, Front, Session, in_journal, only
 from tests.sdk.turns.server import Web, serving
 from tests.sdk.turns.world import AT_ONCE
 from tests.support.waiting import until
@@ -53,12 +53,6 @@ async def done(
     session = front.session(policy=policy, host=host)
     await session.called("toy.do")
     return session
-
-
-def only(report: UndoReport) -> UndoItem:
-    """Return the one item of a report."""
-    (item,) = report.items
-    return item
 
 
 def how(item: UndoItem) -> tuple[str, str | None]:
@@ -692,8 +686,7 @@ async def test_a_rollback_runs_what_is_allowed(front: Front) -> None:
             await turn.call("toy.do")
             raise KeyError
     assert mark.exists()
-    report = turn.inner.report
-    assert report is not None
+    report = turn.report
     assert report.status == "reversed"
 
 

@@ -1,6 +1,6 @@
 """What is known of how a call ended: a tool that raises may have had its effect before."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import wraps
 from pathlib import Path
 from typing import Unpack
@@ -15,7 +15,7 @@ from gitshadow.sdk.turns.values import Inverse, Outcome, Retry, Reversibility
 from tests.sdk.turns.front import FREE, Front, Session, settled
 from tests.sdk.turns.recorded import Recorded
 from tests.sdk.turns.test_pivot import pivotal, told
-from tests.sdk.turns.world import AT_ONCE, BoomError
+from tests.sdk.turns.world import AT_ONCE, BoomError, decorated
 
 
 class Till:
@@ -134,8 +134,7 @@ async def test_a_read_that_raised_is_in_no_doubt(front: Front) -> None:
     with pytest.raises(BoomError):
         async with front.session().turn() as turn:
             await turn.call("toy.boom")
-    assert turn.inner.report is not None
-    assert turn.inner.report.items == ()
+    assert turn.report.items == ()
 
 
 async def test_a_raised_call_that_a_rewind_hid_is_a_duplicate(front: Front) -> None:
@@ -308,16 +307,6 @@ async def test_a_file_call_that_raised_is_covered_by_its_files(
     report = caught.value.undo_report  # type: ignore[attr-defined]
     assert (report.ok, recorded.text("new.md")) == (True, None)
     assert session.au.attention() == []
-
-
-def decorated(work: Callable[..., object]) -> Callable[..., object]:
-    """Return a function behind a decorator that passes everything on."""
-
-    @wraps(work)
-    def around(*args: object, **kwargs: object) -> object:
-        return work(*args, **kwargs)
-
-    return around
 
 
 async def test_wrong_arguments_behind_a_decorator_are_an_outcome(front: Front) -> None:

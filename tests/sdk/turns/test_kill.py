@@ -7,7 +7,7 @@ the world can disagree: after the intent, after the tool, after the inverse, bef
 import os
 import shutil
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -46,12 +46,7 @@ def turn_that_fails(au: AgentUndo) -> None:
         turn.cancel()
 
 
-def undo(au: AgentUndo) -> None:
-    """Undo the turn."""
-    au.undo("t-1")
-
-
-def copies(place: Path, act: Callable[[AgentUndo], None]) -> list[Path]:
+def copies(place: Path, act: Callable[[AgentUndo], object]) -> list[Path]:
     """Return a place for each command of an action, killed before that command."""
     found: list[Path] = []
     while True:
@@ -60,6 +55,13 @@ def copies(place: Path, act: Callable[[AgentUndo], None]) -> list[Path]:
         if not killed_at(partial(opened, copy), act, len(found) + 1):
             return found
         found.append(copy)
+
+
+def after_kills(places: Iterable[Path]) -> Iterator[tuple[World, AgentUndo]]:
+    """Yield each world, and the session as the next process opens it."""
+    for place in places:
+        with closing(opened(place)) as au:
+            yield World(place / "world"), au
 
 
 def check(world: World, report: UndoReport) -> None:
@@ -95,21 +97,19 @@ def test_a_kill_in_a_turn_leaves_it_interrupted_and_undoable(
     places = copies(place, turn_of_three)
     assert len(places) > 20
     doubts = 0
-    for copy in places:
-        there = World(copy / "world")
-        with closing(opened(copy)) as au:
-            if not au.turns():
-                continue
-            assert au.recover() == []
-            status = au.turns()[0].status
-            assert status in ("interrupted", "committed")
-            report = au.undo("t-1")
-            check(there, report)
-            reasons = [item.reason for item in report.items]
-            doubts += "in_doubt" in reasons
-            assert au.verify() is None
-            with au.turn("next") as turn:
-                assert turn.call("notes.read", note="n").ok
+    for there, au in after_kills(places):
+        if not au.turns():
+            continue
+        assert au.recover() == []
+        status = au.turns()[0].status
+        assert status in ("interrupted", "committed")
+        report = au.undo("t-1")
+        check(there, report)
+        reasons = [item.reason for item in report.items]
+        doubts += "in_doubt" in reasons
+        assert au.verify() is None
+        with au.turn("next") as turn:
+            assert turn.call("notes.read", note="n").ok
     assert doubts >= 3
 
 
@@ -118,25 +118,23 @@ def test_a_kill_in_a_rollback_is_finished_by_recover(place: Path, world: World) 
     """AN-05, ENG-07: what was taken back is not repeated."""
     places = copies(place, turn_that_fails)
     finished = 0
-    for copy in places:
-        there = World(copy / "world")
-        with closing(opened(copy)) as au:
-            before = {call.id for call in calls_of(au) if call.undo == "done"}
-            names = len(there.names)
-            reports = au.recover()
-            assert au.recover() == []
-            # The report of a rollback is written before the end of its turn.
-            assert "rolling_back" not in [turn.status for turn in au.turns()]
-            if not reports:
-                continue
-            finished += 1
-            assert [report.kind for report in reports] == ["rollback"]
-            assert reports[0].ok
-            assert au.turns()[0].status == "rolled_back"
-            assert there.state["drafts"] == {}
-            assert set(there.state["charges"]) == set(there.state["refunds"])
-            again = there.names[names:]
-            assert not ("t-1.2" in before and "undo:card" in again)
+    for there, au in after_kills(places):
+        before = {call.id for call in calls_of(au) if call.undo == "done"}
+        names = len(there.names)
+        reports = au.recover()
+        assert au.recover() == []
+        # The report of a rollback is written before the end of its turn.
+        assert "rolling_back" not in [turn.status for turn in au.turns()]
+        if not reports:
+            continue
+        finished += 1
+        assert [report.kind for report in reports] == ["rollback"]
+        assert reports[0].ok
+        assert au.turns()[0].status == "rolled_back"
+        assert there.state["drafts"] == {}
+        assert set(there.state["charges"]) == set(there.state["refunds"])
+        again = there.names[names:]
+        assert not ("t-1.2" in before and "undo:card" in again)
     assert finished > 8
 
 
@@ -150,23 +148,21 @@ def test_a_kill_in_an_undo_is_finished_by_the_next(place: Path, world: World) ->
     """ENG-07: done is not repeated, the one at work is retried with the same key, the rest done."""
     with closing(opened(place)) as au:
         turn_of_three(au)
-    places = copies(place, undo)
+    places = copies(place, lambda au: au.undo("t-1"))
     assert len(places) > 15
-    for copy in places:
-        there = World(copy / "world")
-        with closing(opened(copy)) as au:
-            before = {call.id: call.undo for call in au.calls("t-1")}
-            reports = au.recover() or [au.undo("t-1")]
-            check(there, reports[-1])
-            keys = [key for name, key in there.calls if name.startswith("undo:")]
-            assert set(keys) == {
-                call.key for call in au.calls("t-1") if call.tool != "mail.send"
-            }
-            repeats = len(keys) - len(set(keys))
-            assert repeats <= ("running" in before.values())
-            assert there.state["drafts"] == {}
-            assert au.undo("t-1").counts["reversed"] == 1
-            assert au.verify() is None
+    for there, au in after_kills(places):
+        before = {call.id: call.undo for call in au.calls("t-1")}
+        reports = au.recover() or [au.undo("t-1")]
+        check(there, reports[-1])
+        keys = [key for name, key in there.calls if name.startswith("undo:")]
+        assert set(keys) == {
+            call.key for call in au.calls("t-1") if call.tool != "mail.send"
+        }
+        repeats = len(keys) - len(set(keys))
+        assert repeats <= ("running" in before.values())
+        assert there.state["drafts"] == {}
+        assert au.undo("t-1").counts["reversed"] == 1
+        assert au.verify() is None
 
 
 def half_back(au: AgentUndo) -> None:
@@ -187,21 +183,14 @@ def test_a_kill_in_a_savepoint_takes_back_its_part_alone(
 ) -> None:
     """AN-30: what the turn did before it stays, whoever finishes the rollback."""
     finished = 0
-    for copy in copies(place, half_back):
-        there = World(copy / "world")
-        with closing(opened(copy)) as au:
-            reports = au.recover()
-            finished += len(reports)
-            if reports:
-                assert there.state["drafts"] == {"9": "outer"}
-            assert [report.target for report in reports] == ["t-1:risky"] * len(reports)
-            assert au.recover() == []
+    for there, au in after_kills(copies(place, half_back)):
+        reports = au.recover()
+        finished += len(reports)
+        if reports:
+            assert there.state["drafts"] == {"9": "outer"}
+        assert [report.target for report in reports] == ["t-1:risky"] * len(reports)
+        assert au.recover() == []
     assert finished > 3
-
-
-def go_back(au: AgentUndo) -> None:
-    """Rewind with effects."""
-    au.rewind("t-1", effects=True)
 
 
 @pytest.mark.timeout(180)
@@ -212,18 +201,18 @@ def test_a_kill_in_a_rewind_is_finished_by_recover(place: Path, world: World) ->
         with au.turn("go") as turn:
             turn.call("draft.create", title="a")
             turn.set_state({"k": 2})
-    for copy in copies(place, go_back):
-        there = World(copy / "world")
-        with closing(opened(copy)) as au:
-            reports = au.recover()
-            kinds = [event.kind for event in au.events()]
-            assert kinds.count("rewind") == (au.state == {"k": 1})
-            assert (there.state["drafts"] == {}) == (au.state == {"k": 1})
-            assert [one.kind for one in reports] == ["rewind"] * len(reports)
-            assert au.recover() == []
-            if not reports and au.state != {"k": 1}:
-                assert au.rewind("t-1", effects=True).ok
-            assert (au.state, there.state["drafts"]) == ({"k": 1}, {})
+    for there, au in after_kills(
+        copies(place, lambda au: au.rewind("t-1", effects=True))
+    ):
+        reports = au.recover()
+        kinds = [event.kind for event in au.events()]
+        assert kinds.count("rewind") == (au.state == {"k": 1})
+        assert (there.state["drafts"] == {}) == (au.state == {"k": 1})
+        assert [one.kind for one in reports] == ["rewind"] * len(reports)
+        assert au.recover() == []
+        if not reports and au.state != {"k": 1}:
+            assert au.rewind("t-1", effects=True).ok
+        assert (au.state, there.state["drafts"]) == ({"k": 1}, {})
 
 
 @pytest.mark.timeout(120)

@@ -34,7 +34,7 @@ from gitshadow.sdk.turns.policy import Limits, Policy, Proposal, Verdict
 from gitshadow.sdk.turns.report import UndoReport
 from gitshadow.sdk.turns.values import Json
 from tests.sdk.turns.front import FREE, Front
-from tests.sdk.turns.test_transaction import Spy
+from tests.sdk.turns.test_transaction import FullDisk, Spy
 from tests.sdk.turns.world import BoomError, World
 
 Step = ModelEvent | Exception | Callable[[], None]
@@ -450,12 +450,7 @@ async def test_the_conversation_keeps_completed_exchanges(
 
 async def test_an_answer_joins_only_what_commits(front: Front) -> None:
     """TX-12: a host that fails to commit leaves the user's words alone."""
-
-    class Failing(Spy):
-        def commit(self) -> None:
-            raise OSError("disk full")
-
-    chat = Chat(front, DONE, host=Host(undo=Failing()))
+    chat = Chat(front, DONE, host=Host(undo=FullDisk()))
     with pytest.raises(OSError, match="disk full"):
         await chat.send("go")
     assert chat.shown == [("user", "go")]

@@ -18,8 +18,8 @@ from gitshadow.sdk.turns.values import (
     Retry,
     Reversibility,
 )
-from tests.sdk.turns.front import FREE, Front, Session
-from tests.sdk.turns.test_transaction import Spy
+from tests.sdk.turns.front import FREE, Front, Session, fails
+from tests.sdk.turns.test_transaction import FullDisk, Spy
 from tests.sdk.turns.world import BoomError, World
 
 SECOND_NS = 1_000_000_000
@@ -119,10 +119,8 @@ async def test_a_savepoint_drops_its_own(front: Front, world: World) -> None:
     session = front.session()
     async with session.turn() as turn:
         await turn.call("mail.later", to="outer")
-        with pytest.raises(BoomError):
-            async with turn.savepoint("risky"):
-                await turn.call("mail.later", to="inner")
-                raise BoomError("x")
+        async with fails(turn.savepoint("risky")):
+            await turn.call("mail.later", to="inner")
     assert world.state["sent"] == ["outer"]
 
 
@@ -158,9 +156,7 @@ async def released(session: Session) -> list[Release]:
     return found if isinstance(found, list) else await found
 
 
-async def test_an_undo_after_the_release_is_an_ordinary_one(
-    front: Front, world: World
-) -> None:
+async def test_an_undo_after_the_release_is_an_ordinary_one(front: Front) -> None:
     """AN-19: what was sent is sent."""
     later(front, reversibility=Reversibility.NON_REVERSIBLE)
     session = await front.after("mail.later", to="x")
@@ -216,14 +212,9 @@ async def test_the_host_is_committed_before_anything_is_sent(
     front: Front, world: World
 ) -> None:
     """AN-19: a host that cannot commit sends nothing."""
-
-    class Failing(Spy):
-        def commit(self) -> None:
-            raise OSError("disk full")
-
     later(front)
     with pytest.raises(OSError, match="disk full"):
-        await front.session(host=Host(undo=Failing())).called("mail.later", to="x")
+        await front.session(host=Host(undo=FullDisk())).called("mail.later", to="x")
     assert world.state["sent"] == []
     spy = Spy()
     world.before_call = spy.log.append
@@ -241,9 +232,7 @@ async def test_a_held_call_passes_the_same_gates(front: Front, world: World) -> 
     assert world.state["sent"] == []
 
 
-async def test_a_held_call_that_was_rewound_is_a_duplicate(
-    front: Front, world: World
-) -> None:
+async def test_a_held_call_that_was_rewound_is_a_duplicate(front: Front) -> None:
     """AN-28: it will be sent, so it is not held once more."""
     later(front, delay_s=30)
     session = await front.after("mail.later", to="x")
@@ -262,9 +251,7 @@ async def test_a_held_call_that_was_rewound_is_a_duplicate(
     )
 
 
-async def test_a_rewind_with_effects_drops_what_is_held(
-    front: Front, world: World
-) -> None:
+async def test_a_rewind_with_effects_drops_what_is_held(front: Front) -> None:
     """AN-19, AN-26."""
     later(front, delay_s=30)
     session = await front.after("mail.later", to="x")
@@ -340,7 +327,7 @@ async def test_a_tool_that_says_no_is_done_with(front: Front, world: World) -> N
     assert session.au.calls("t-1")[0].outcome == "failed"
 
 
-async def test_a_tool_that_is_gone_waits(front: Front, world: World) -> None:
+async def test_a_tool_that_is_gone_waits(front: Front) -> None:
     """AN-19, AN-33: another process with that tool may send it."""
     later(front, delay_s=1)
     time_ns = [SECOND_NS]

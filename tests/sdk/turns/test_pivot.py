@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable
-from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,8 +13,8 @@ from gitshadow.sdk.turns.policy import Proposal
 from gitshadow.sdk.turns.report import UndoReport
 from gitshadow.sdk.turns.session import AgentUndo
 from gitshadow.sdk.turns.values import Reversibility
-from tests.sdk.turns.front import FREE, AnyTurn, Front
-from tests.sdk.turns.test_kill import copies, opened
+from tests.sdk.turns.front import FREE, AnyTurn, Front, fails
+from tests.sdk.turns.test_kill import after_kills, copies
 from tests.sdk.turns.test_transaction import Spy
 from tests.sdk.turns.world import BoomError, World
 
@@ -94,10 +93,8 @@ async def test_somebody_is_asked(front: Front, world: World, yes: bool) -> None:
 
     pivotal(front)
     session = front.session(policy=replace(FREE, confirm=confirm))
-    with pytest.raises(BoomError):
-        async with session.turn() as turn:
-            await three_calls(turn)
-            raise BoomError("x")
+    async with fails(session.turn()) as turn:
+        await three_calls(turn)
     assert [one.question for one in asked] == [
         "t-1 failed (BoomError) after order.place t-1.2, a point of no return: also"
         " undo everything up to it?"
@@ -114,10 +111,8 @@ async def test_an_answer_that_fails_is_a_no(front: Front, world: World) -> None:
 
     pivotal(front)
     session = front.session(policy=replace(FREE, confirm=confirm))
-    with pytest.raises(BoomError):
-        async with session.turn() as turn:
-            await three_calls(turn)
-            raise BoomError("x")
+    async with fails(session.turn()) as turn:
+        await three_calls(turn)
     assert list(world.state["drafts"]) == KEPT
 
 
@@ -171,11 +166,9 @@ async def test_state_and_the_hosts_document_are_kept(front: Front) -> None:
     spy = Spy()
     session = front.session(host=Host(undo=spy))
     session.au.create({"k": 1})
-    with pytest.raises(BoomError):
-        async with session.turn("go") as turn:
-            await turn.set_state(k=2)
-            await turn.call("order.place")
-            raise BoomError("x")
+    async with fails(session.turn("go")) as turn:
+        await turn.set_state(k=2)
+        await turn.call("order.place")
     assert session.au.state == {"k": 2}
     assert spy.log == ["begin go", "add", "commit"]
 
@@ -187,10 +180,8 @@ async def test_a_savepoint_after_it_takes_its_own_back(
     pivotal(front)
     async with front.session().turn() as turn:
         await turn.call("order.place")
-        with pytest.raises(BoomError):
-            async with turn.savepoint("one"):
-                await turn.call("draft.create", title="x")
-                raise BoomError("x")
+        async with fails(turn.savepoint("one")):
+            await turn.call("draft.create", title="x")
         assert world.state["drafts"] == {}
         with pytest.raises(BoomError) as caught:
             async with turn.savepoint("two"):
@@ -205,11 +196,9 @@ async def test_what_is_held_is_dropped_all_the_same(front: Front, world: World) 
     """AN-35, AN-19: a turn that fails sends nothing."""
     pivotal(front)
     front.tools.add("mail.later", lambda to: world.called("sent", None), hold=True)
-    with pytest.raises(BoomError):
-        async with front.session().turn() as turn:
-            await turn.call("mail.later", to="x")
-            await turn.call("order.place")
-            raise BoomError("x")
+    async with fails(front.session().turn()) as turn:
+        await turn.call("mail.later", to="x")
+        await turn.call("order.place")
     assert told(turn.inner.report)["t-1.1"] == "reversed"
     assert "sent" not in world.names
 
@@ -235,13 +224,11 @@ def test_a_kill_in_such_a_rollback_keeps_the_same(place: Path) -> None:
     """AN-35, AN-05: whoever finishes it."""
     World.make(place / "world")
     finished = 0
-    for copy in copies(place, failing):
-        there = World(copy / "world")
-        with closing(opened(copy)) as au:
-            reports = au.recover()
-            finished += len(reports)
-            for report in reports:
-                assert told(report)["t-1.1"] == "declined"
-                assert list(there.state["drafts"]) == KEPT
-                assert au.turns()[0].status == "partially_rolled_back"
+    for there, au in after_kills(copies(place, failing)):
+        reports = au.recover()
+        finished += len(reports)
+        for report in reports:
+            assert told(report)["t-1.1"] == "declined"
+            assert list(there.state["drafts"]) == KEPT
+            assert au.turns()[0].status == "partially_rolled_back"
     assert finished > 3

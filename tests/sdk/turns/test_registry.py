@@ -2,13 +2,14 @@
 
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
-from functools import partial, wraps
+from functools import partial
 
 import pytest
 
 from gitshadow.sdk.turns.errors import RegistrationError
 from gitshadow.sdk.turns.registry import ToolRegistry
 from gitshadow.sdk.turns.values import Inverse, Reversibility
+from tests.sdk.turns.world import decorated
 
 
 def generates(*args: object) -> Iterator[int]:
@@ -24,16 +25,6 @@ class Object:
 
     async def __call__(self, *args: object) -> AsyncIterator[int]:
         yield 1
-
-
-def wrapped(function: Callable[..., object]) -> Callable[..., object]:
-    """Return a decorated function."""
-
-    @wraps(function)
-    def run(*args: object, **kwargs: object) -> object:
-        return function(*args, **kwargs)
-
-    return run
 
 
 @pytest.mark.parametrize(
@@ -69,7 +60,7 @@ def wrapped(function: Callable[..., object]) -> Callable[..., object]:
         ),
         ({"capture": partial(generates)}, "not be a generator function", "list"),
         ({"probe": Object()}, "probe must not be an async generator function", "list"),
-        ({"verify": wrapped(generates)}, "verify must not be a generator", "list"),
+        ({"verify": decorated(generates)}, "verify must not be a generator", "list"),
         ({"describe": generates}, "describe must not be a generator", "list"),
     ],
 )
@@ -98,7 +89,7 @@ def test_an_option_that_names_no_argument_is_refused(option: str) -> None:
     listed = {"properties": {"card": {"type": "string"}}}
     for function, more in [
         (charge, {}),
-        (wrapped(charge), {}),
+        (decorated(charge), {}),
         (partial(charge, amount=1), {}),
         (takes_any, {"schema": listed}),
     ]:
@@ -121,8 +112,8 @@ def test_an_option_that_names_no_argument_is_refused(option: str) -> None:
         agenerates,
         partial(generates, 1),
         Object(),
-        wrapped(generates),
-        partial(wrapped(agenerates)),
+        decorated(generates),
+        partial(decorated(agenerates)),
         contextmanager(generates),
     ],
 )

@@ -11,7 +11,7 @@ from gitshadow.sdk.turns.policy import Policy
 from gitshadow.sdk.turns.report import PartialUndo, UndoReport, from_json
 from gitshadow.store.journal.saga_rows import CallName
 from tests.sdk.turns.front import Front, Session, in_journal, journal_of
-from tests.sdk.turns.world import BoomError, World
+from tests.sdk.turns.world import BoomError
 
 
 async def twelve_calls(session: Session) -> str:
@@ -105,7 +105,7 @@ async def test_a_report_can_raise(front: Front) -> None:
     assert caught.value.report is report
 
 
-async def test_a_rollback_reports_too(front: Front, world: World) -> None:
+async def test_a_rollback_reports_too(front: Front) -> None:
     """REP-08."""
     with pytest.raises(BoomError) as caught:
         async with front.session().turn() as turn:
@@ -128,8 +128,7 @@ async def test_what_a_raising_tool_did_is_in_doubt(front: Front) -> None:
     with pytest.raises(BoomError):
         async with front.session().turn() as turn:
             await turn.call("toy.half", "h")
-    report = turn.inner.report
-    assert report is not None
+    report = turn.report
     assert report.status == "partial"
     assert [(one.call_id, one.reason, one.error) for one in report.items] == [
         ("h", "in_doubt", "BoomError: half way")

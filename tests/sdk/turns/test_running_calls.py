@@ -23,7 +23,7 @@ from gitshadow.sdk.turns.registry import ToolRegistry
 from gitshadow.sdk.turns.session import AgentUndo, Turn
 from gitshadow.sdk.turns.tool import ToolOptions
 from gitshadow.sdk.turns.values import Inverse, Outcome, Reversibility
-from tests.sdk.turns.front import FREE
+from tests.sdk.turns.front import FREE, fails
 from tests.sdk.turns.test_savepoints import HostUndo
 from tests.sdk.turns.world import BoomError, undone_by
 
@@ -68,11 +68,9 @@ async def left_running(
 ) -> "asyncio.Task[Outcome]":
     """Fail a savepoint, or the turn, beside a call that runs."""
     if part:
-        with pytest.raises(BoomError):
-            async with turn.savepoint("risky"):
-                task = asyncio.ensure_future(turn.call("seat.take", n=1))
-                await seats.begun.wait()
-                raise BoomError("x")
+        async with fails(turn.savepoint("risky")):
+            task = asyncio.ensure_future(turn.call("seat.take", n=1))
+            await seats.begun.wait()
         return task
     task = asyncio.ensure_future(turn.call("seat.take", n=1))
     await seats.begun.wait()
@@ -238,11 +236,9 @@ def test_a_host_that_ends_its_transaction_gets_no_entry(
 async def test_a_late_call_that_reads_needs_nobody(place: Path) -> None:
     seats = Seats()
     async with seats.open(place, HURRIED) as au:
-        with pytest.raises(BoomError):
-            async with au.turn("go") as turn:
-                task = asyncio.ensure_future(turn.call("seat.look", n=1))
-                await seats.begun.wait()
-                raise BoomError("x")
+        async with fails(au.turn("go")) as turn:
+            task = asyncio.ensure_future(turn.call("seat.look", n=1))
+            await seats.begun.wait()
         seats.go.set()
         await task
         assert au.attention() == []
@@ -258,11 +254,9 @@ async def test_a_call_that_waits_for_its_guard_does_not_run_after_the_rollback(
         await seats.go.wait()
 
     async with seats.open(place, replace(HURRIED, guards=(guard,))) as au:
-        with pytest.raises(BoomError):
-            async with au.turn("go") as turn:
-                task = asyncio.ensure_future(turn.call("seat.take", n=1))
-                await asked.wait()
-                raise BoomError("x")
+        async with fails(au.turn("go")) as turn:
+            task = asyncio.ensure_future(turn.call("seat.take", n=1))
+            await asked.wait()
         seats.go.set()
         with pytest.raises(TurnClosed):
             await task

@@ -8,11 +8,11 @@ import pytest
 from gitshadow.sdk.turns.errors import RegistrationError
 from gitshadow.sdk.turns.json_values import parse
 from gitshadow.sdk.turns.registry import ToolRegistry
-from gitshadow.sdk.turns.report import UndoItem, UndoReport
+from gitshadow.sdk.turns.report import UndoReport
 from gitshadow.sdk.turns.session import AgentUndo
 from gitshadow.sdk.turns.values import Inverse, Reversibility
 from gitshadow.store.journal.saga_rows import SagaCall
-from tests.sdk.turns.front import FREE, Front, Session, in_journal
+from tests.sdk.turns.front import FREE, Front, Session, in_journal, only
 from tests.sdk.turns.world import World, registry, undone_by
 
 
@@ -24,12 +24,6 @@ async def done(
         for tool, arguments in steps:
             await turn.call(tool, **arguments)
     return await session.undo(turn.inner.id)
-
-
-def only(report: UndoReport) -> UndoItem:
-    """Return the one item of a report."""
-    (item,) = report.items
-    return item
 
 
 def inverse_of(call: SagaCall) -> Mapping[str, object]:

@@ -18,7 +18,7 @@ from gitshadow.sdk.turns.registry import ToolRegistry
 from gitshadow.sdk.turns.report import UndoReport
 from gitshadow.sdk.turns.session import AgentUndo
 from gitshadow.sdk.turns.values import UndoEntry
-from tests.sdk.turns.front import Front, Session
+from tests.sdk.turns.front import Front, Session, fails
 from tests.sdk.turns.recorded import Recorded
 from tests.sdk.turns.world import BoomError, World, undone_by
 
@@ -67,12 +67,9 @@ async def test_a_savepoint_takes_back_the_state_of_its_part(
 async def test_what_was_said_in_it_stays(front: Front) -> None:
     """AN-30, TX-12: the conversation is not transactional; nothing is deleted."""
     session = front.session()
-    async with session.turn() as turn:
-        with pytest.raises(BoomError):
-            async with turn.savepoint("risky"):
-                await turn.say("user", "a word", kind="user")
-                await turn.set_state(k=1)
-                raise BoomError("x")
+    async with session.turn() as turn, fails(turn.savepoint("risky")):
+        await turn.say("user", "a word", kind="user")
+        await turn.set_state(k=1)
     events = session.au.live_events()
     assert [one.text for one in events if one.kind == "user"] == ["a word"]
     assert [one.text for one in events if one.author == "system"][-1] == (
@@ -85,15 +82,11 @@ async def test_savepoints_go_back_one_by_one(front: Front) -> None:
     session = front.session()
     async with session.turn() as turn:
         await turn.set_state(k=1)
-        with pytest.raises(BoomError):
-            async with turn.savepoint("outer"):
-                await turn.set_state(k=2, o=2)
-                with pytest.raises(BoomError):
-                    async with turn.savepoint("inner"):
-                        await turn.set_state(k=3, i=3)
-                        raise BoomError("x")
-                assert session.au.state == {"k": 2, "o": 2}
-                raise BoomError("x")
+        async with fails(turn.savepoint("outer")):
+            await turn.set_state(k=2, o=2)
+            async with fails(turn.savepoint("inner")):
+                await turn.set_state(k=3, i=3)
+            assert session.au.state == {"k": 2, "o": 2}
         assert session.au.state == {"k": 1}
         async with turn.savepoint("good"):
             await turn.set_state(k=4)
@@ -107,14 +100,10 @@ async def test_the_turn_around_it_goes_back_as_ever(front: Front) -> None:
     await failed(session)
     report = await session.undo("t-1")
     assert (report.ok, session.au.state) == (True, {"k": "first"})
-    with pytest.raises(BoomError):
-        async with session.turn() as turn:
-            with pytest.raises(BoomError):
-                async with turn.savepoint("risky"):
-                    await turn.set_state(k="inner")
-                    raise BoomError("x")
-            await turn.set_state(after=1)
-            raise BoomError("y")
+    async with fails(session.turn()) as turn:
+        async with fails(turn.savepoint("risky")):
+            await turn.set_state(k="inner")
+        await turn.set_state(after=1)
     assert session.au.state == {"k": "first"}
 
 
@@ -136,12 +125,9 @@ async def test_a_savepoint_past_no_return_keeps_its_state(front: Front) -> None:
     """AN-30, AN-35: what is kept up to a point of no return keeps its state too."""
     front.tools.tool("order.place", pivot=True)(lambda: None)
     session = front.session()
-    async with session.turn() as turn:
-        with pytest.raises(BoomError):
-            async with turn.savepoint("risky"):
-                await turn.set_state(k=1)
-                await turn.call("order.place")
-                raise BoomError("x")
+    async with session.turn() as turn, fails(turn.savepoint("risky")):
+        await turn.set_state(k=1)
+        await turn.call("order.place")
     assert session.au.state == {"k": 1}
 
 
@@ -310,10 +296,8 @@ async def test_nothing_begins_in_a_savepoint_that_was_undone(place: Path) -> Non
             await turn.call("n.take", n=1)
 
         async with au.turn("go") as turn:
-            with pytest.raises(BoomError):
-                async with turn.savepoint("risky"):
-                    task = asyncio.ensure_future(late())
-                    raise BoomError("x")
+            async with fails(turn.savepoint("risky")):
+                task = asyncio.ensure_future(late())
             gone.set()
             with pytest.raises(TurnClosed, match="savepoint risky was undone"):
                 await task
@@ -326,10 +310,8 @@ async def test_a_savepoint_without_a_name_is_one(front: Front, world: World) -> 
     async with front.session().turn() as turn:
         await turn.set_state(k=1)
         await turn.call("draft.create", title="outer")
-        with pytest.raises(BoomError):
-            async with turn.savepoint(""):
-                await turn.call("draft.create", title="inner")
-                raise BoomError("x")
+        async with fails(turn.savepoint("")):
+            await turn.call("draft.create", title="inner")
     assert list(world.state["drafts"].values()) == ["outer"]
 
 
@@ -340,16 +322,12 @@ async def test_the_hosts_transaction_never_has_what_was_undone(front: Front) -> 
         await turn.call("draft.create", "c1", title="1")
         async with turn.savepoint("kept"):
             await turn.call("draft.create", "c2", title="2")
-            with pytest.raises(BoomError):
-                async with turn.savepoint("inner"):
-                    await turn.call("draft.create", "c3", title="3")
-                    await turn.call("mail.send", "c4", to="a")
-                    raise BoomError("x")
+            async with fails(turn.savepoint("inner")):
+                await turn.call("draft.create", "c3", title="3")
+                await turn.call("mail.send", "c4", to="a")
             assert host.calls == ["c1"]
-        with pytest.raises(BoomError):
-            async with turn.savepoint("undone"):
-                await turn.call("draft.create", "c5", title="5")
-                raise BoomError("x")
+        async with fails(turn.savepoint("undone")):
+            await turn.call("draft.create", "c5", title="5")
         await turn.call("draft.create", "c6", title="6")
     # The mail was not undone, so the host must know of it.
     assert host.calls == ["c1", "c2", "c4", "c6", "commit"]

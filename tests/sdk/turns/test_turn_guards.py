@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from gitshadow.sdk.turns.errors import SessionBusy, TimeLimitExceeded
+from gitshadow.sdk.turns.errors import SessionBusy
 from gitshadow.sdk.turns.host import Host
 from gitshadow.sdk.turns.policy import Limits, Policy, Proposal, Verdict
 from gitshadow.sdk.turns.values import Outcome, OutcomeKind, Reversibility
@@ -98,27 +98,6 @@ def test_the_limits_are_those_that_are_documented() -> None:
     """AN-16: docs/sdk.md names them."""
     assert Limits() == Limits(tool_calls=100, round_trips=50, seconds=None)
     assert Policy().confirm_timeout_s == 45.0
-
-
-async def test_a_tool_that_failed_past_the_clock_fails_the_turn(
-    front: Front, world: World
-) -> None:
-    """AN-16: also where it did nothing; the next turn has its own time."""
-    time_ns = [0]
-
-    def later(name: str) -> None:
-        time_ns[0] += 7_000_000_000
-
-    world.before_call = later
-    policy = replace(FREE, limits=Limits(seconds=10))
-    session = front.session(policy=policy, host=Host(clock=lambda: time_ns[0]))
-    with pytest.raises(TimeLimitExceeded):
-        async with session.turn() as turn:
-            await turn.call("draft.create", title="a")
-            await turn.call("toy.soft_fail")
-    assert world.state["drafts"] == {}
-    turn = await session.called("toy.soft_fail")
-    assert turn.inner.status == "committed"
 
 
 async def test_a_busy_session_changes_nothing(front: Front) -> None:

@@ -18,11 +18,11 @@ from gitshadow.maintenance import setup
 from gitshadow.sdk.turns.policy import Policy
 from gitshadow.sdk.turns.session import AgentUndo
 from gitshadow.service.client import answer
-from gitshadow.store.layout import discover
 from tests.sdk.turns.fused import killed_at
 from tests.sdk.turns.recorded import with_files
 from tests.sdk.turns.world import World, registry
 from tests.support.repo import Repo
+from tests.support.studio import layout_of
 
 _FREE = Policy(non_reversible="allow")
 _BEFORE_ROLLBACK = 40
@@ -36,16 +36,9 @@ def opened(root: Path) -> AgentUndo:
     return AgentUndo.open(str(root), session="s", tools=tools, policy=_FREE)
 
 
-def asked(root: Path, verb: str, **params: object) -> dict[str, object]:
-    """Run a verb of the engine."""
-    layout = discover(str(root))
-    assert layout is not None
-    return answer(layout, verb, {"cwd": str(root), **params})
-
-
 def ops(root: Path) -> list[object]:
     """Return the recorded ops that changed files, newest first."""
-    rows = asked(root, "ops")["rows"]
+    rows = answer(layout_of(Repo(root)), "ops", {"cwd": str(root)})["rows"]
     assert isinstance(rows, list)
     return [row["id"] for row in rows if row["status"] == "done"]
 
@@ -54,20 +47,20 @@ def ops(root: Path) -> list[object]:
 def place(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a recorded repository in which a turn has done a bit of everything."""
     monkeypatch.setenv("GITSHADOW_DAEMON", "off")
-    layout = discover(str(repo.root))
-    assert layout is not None
-    setup.initialise(layout, os.environ, force=True)
+    setup.initialise(layout_of(repo), os.environ, force=True)
     World.make(repo.root.parent / "world")
     return repo.root
 
 
-def busy_turn(au: AgentUndo) -> None:
-    """Run a turn with an effect, a state and two files."""
+def busy_turn(au: AgentUndo, *, fails: bool = False) -> None:
+    """Run a turn with an effect, a state and two files; it is rolled back if it fails."""
     with au.turn("go") as turn:
         turn.call("draft.create", {"title": "x"})
         turn.set_state({"k": 1})
         turn.call("shell.run", {"path": "new", "text": "agent\n"})
         turn.call("shell.run", {"path": "a", "text": "agent\n"})
+        if fails:
+            turn.cancel()
 
 
 def copies(
@@ -123,22 +116,12 @@ def test_a_kill_in_any_phase_of_an_undo_is_finished_by_recover(place: Path) -> N
     assert finished > 15
 
 
-def failing_turn(au: AgentUndo) -> None:
-    """Run a turn with everything that is rolled back."""
-    with au.turn("go") as turn:
-        turn.call("draft.create", {"title": "x"})
-        turn.set_state({"k": 1})
-        turn.call("shell.run", {"path": "new", "text": "agent\n"})
-        turn.call("shell.run", {"path": "a", "text": "agent\n"})
-        turn.cancel()
-
-
 @pytest.mark.timeout(240)
 def test_a_kill_in_a_rollback_gives_files_and_state_back_too(place: Path) -> None:
     """AN-09: a turn that lost its process in its rollback is rolled back whole by `recover`."""
     before = (place / "a").read_bytes()
     was_in_it: list[bool] = []
-    for root in copies(place, failing_turn, first=_BEFORE_ROLLBACK):
+    for root in copies(place, partial(busy_turn, fails=True), first=_BEFORE_ROLLBACK):
         with closing(opened(root)) as au:
             was_in_it.append(bool(au.recover()))
             if not was_in_it[-1]:

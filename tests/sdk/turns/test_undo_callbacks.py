@@ -73,8 +73,7 @@ async def test_a_rollback_is_told_of_and_not_refused(
         async with session.turn() as turn:
             await turn.call("draft.create", title="a")
             await turn.call("toy.boom")
-    report = turn.inner.report
-    assert report is not None
+    report = turn.report
     assert report.notes == (
         "pre_undo failed: ValueError: no",
         "post_undo failed: OSError: cursor",

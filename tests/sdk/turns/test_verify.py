@@ -7,10 +7,10 @@ import pytest
 from gitshadow.sdk.turns.errors import RegistrationError
 from gitshadow.sdk.turns.json_values import parse
 from gitshadow.sdk.turns.registry import ToolRegistry
-from gitshadow.sdk.turns.report import UndoItem, UndoReport
+from gitshadow.sdk.turns.report import UndoItem
 from gitshadow.sdk.turns.tool import ToolOptions
 from gitshadow.sdk.turns.values import Inverse, Reversibility
-from tests.sdk.turns.front import Front, Session
+from tests.sdk.turns.front import Front, Session, only
 from tests.sdk.turns.world import AT_ONCE, undone_by
 
 
@@ -58,12 +58,6 @@ async def undone(front: Front) -> tuple[Session, UndoItem]:
     """Run one call and take it back."""
     session = await front.after("box.put", value="after")
     return session, only(await session.undo("t-1"))
-
-
-def only(report: UndoReport) -> UndoItem:
-    """Return the one item of a report."""
-    (item,) = report.items
-    return item
 
 
 async def test_an_inverse_that_lies_has_failed(front: Front) -> None:

@@ -82,9 +82,7 @@ async def test_an_undo_that_waits_is_finished_without_its_engine(
 
 
 @in_journal
-async def test_an_undo_that_ended_can_be_handed_over_again(
-    front: Front, world: World
-) -> None:
+async def test_an_undo_that_ended_can_be_handed_over_again(front: Front) -> None:
     """`resume` is the engine's as well, under the id that it had."""
     session = await front.after("draft.create", title="a")
     report = await session.undo("t-1")
