@@ -15,8 +15,8 @@ from gitshadow.model import Actor, Attribution, Confidence
 from gitshadow.platform import current
 from gitshadow.platform.linux import processes
 from gitshadow.recording.commit_window import CommitWindow
-from gitshadow.store.layout import discover
 from tests.support.repo import Repo
+from tests.support.studio import layout_of
 
 _WAITING = '#!/bin/sh\necho $$ >"%s"\nread line <"%s"\n'
 
@@ -115,9 +115,7 @@ def test_a_later_look_reads_few_of_many_processes_again(
         return read(proc, pid, *rest)
 
     monkeypatch.setattr(processes, "_read", counted)
-    layout = discover(str(repo.root))
-    assert layout is not None
-    window = CommitWindow(layout)
+    window = CommitWindow(layout_of(repo))
     shell = Attribution(
         actor=Actor.AGENT, session="s", confidence=Confidence.MEDIUM, reason="timing"
     )

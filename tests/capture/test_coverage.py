@@ -15,10 +15,10 @@ from gitshadow.recording.index import IndexView
 from gitshadow.recording.workspace import read_config, rules_of
 from gitshadow.store.files import WorkFiles
 from gitshadow.store.git import Git
-from gitshadow.store.layout import discover
 from gitshadow.store.object_format import SHA1
 from gitshadow.store.repo import Repo as Store
 from tests.support.repo import Repo
+from tests.support.studio import layout_of
 
 LIMIT = 1000
 
@@ -46,8 +46,7 @@ class Place:
 
 
 def open_place(repo: Repo, *include: str) -> Place:
-    layout = discover(str(repo.root))
-    assert layout is not None
+    layout = layout_of(repo)
     files = WorkFiles(layout.root, SHA1)
     store = Store.open(layout)
     index = IndexView(layout, Git(layout, dict(os.environ)), store)

@@ -17,11 +17,11 @@ from gitshadow.recording.index import IndexView
 from gitshadow.recording.workspace import read_config, rules_of
 from gitshadow.store.files import WorkFiles
 from gitshadow.store.git import Git
-from gitshadow.store.layout import discover
 from gitshadow.store.object_format import SHA1
 from gitshadow.store.repo import Repo as Store
 from tests.support.examples import shares_fixture
 from tests.support.repo import Repo
+from tests.support.studio import layout_of
 
 _FILES = [
     *(b"a b ab .h a.o b.o foob".split()),
@@ -89,8 +89,7 @@ def forest(tmp_path_factory: pytest.TempPathFactory) -> Repo:
 
 
 def _coverage(repo: Repo) -> tuple[WorkFiles, Coverage]:
-    layout = discover(str(repo.root))
-    assert layout is not None
+    layout = layout_of(repo)
     files = WorkFiles(layout.root, SHA1)
     store = Store.open(layout)
     index = IndexView(layout, Git(layout, dict(os.environ)), store)

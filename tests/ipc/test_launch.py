@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from gitshadow.ipc import client, launch
-from gitshadow.store.layout import Layout, discover
 from tests.support.counting import leave_stale_socket
 from tests.support.repo import Repo
 from tests.support.shadow import Shadow
+from tests.support.studio import layout_of
 from tests.support.waiting import HANGS_S, until
 
 
@@ -24,12 +24,6 @@ def quiet(repo: Repo, make_shadow: Callable[..., Shadow]) -> Shadow:
     made.ok("init")
     made.ok("stop")
     return made
-
-
-def layout_of(shadow: Shadow) -> Layout:
-    layout = discover(str(shadow.repo.root))
-    assert layout is not None
-    return layout
 
 
 def test_two_starts_at_once_make_one_daemon(quiet: Shadow) -> None:
@@ -48,7 +42,7 @@ def test_two_starts_at_once_make_one_daemon(quiet: Shadow) -> None:
 
 
 def test_stop_waits_until_the_daemon_is_gone(quiet: Shadow) -> None:
-    layout = layout_of(quiet)
+    layout = layout_of(quiet.repo)
     quiet.ok("start")
     assert launch.stop(layout) is True
     assert quiet.daemons() == []
@@ -58,7 +52,7 @@ def test_stop_waits_until_the_daemon_is_gone(quiet: Shadow) -> None:
 
 def test_daemon_that_is_being_started_ends_after_stop(quiet: Shadow) -> None:
     """A hook starts it, and `stop` comes before it has the lock and says that none runs."""
-    layout = layout_of(quiet)
+    layout = layout_of(quiet.repo)
     asked = [*launch.PROGRAM, layout.root, launch.stops(layout)]
     assert launch.stop(layout) is False
     subprocess.run(asked, env=quiet.environment(), check=True, timeout=HANGS_S)
@@ -70,7 +64,7 @@ def test_daemon_that_is_being_started_ends_after_stop(quiet: Shadow) -> None:
 
 def test_stale_socket_and_pid_hurt_nobody(quiet: Shadow) -> None:
     """ROB-04: after `kill -9`, with the pid in the lock file now another program's."""
-    layout = layout_of(quiet)
+    layout = layout_of(quiet.repo)
     quiet.ok("start")
     (pid,) = quiet.daemons()
     os.kill(pid, signal.SIGKILL)
@@ -89,7 +83,7 @@ def test_stale_socket_and_pid_hurt_nobody(quiet: Shadow) -> None:
 
 
 def test_start_replaces_a_socket_that_nobody_serves(quiet: Shadow) -> None:
-    layout = layout_of(quiet)
+    layout = layout_of(quiet.repo)
     leave_stale_socket(layout)
     quiet.ok("start")
     assert client.ready(layout) == quiet.daemons()[0]
@@ -97,7 +91,7 @@ def test_start_replaces_a_socket_that_nobody_serves(quiet: Shadow) -> None:
 
 def test_hook_starts_the_daemon_and_waits_for_it(quiet: Shadow) -> None:
     """A hook that finds none spools, starts it, and is taken up."""
-    layout = layout_of(quiet)
+    layout = layout_of(quiet.repo)
     payload = {
         "session_id": "s-1",
         "transcript_path": "/home/u/.claude/t.jsonl",
@@ -128,11 +122,11 @@ def test_hook_starts_no_daemon_when_that_is_off(quiet: Shadow) -> None:
     }
     quiet.ok("hook", "claude-code", stdin=json.dumps(payload).encode())
     assert quiet.daemons() == []
-    assert os.listdir(layout_of(quiet).spool_dir) == []
+    assert os.listdir(layout_of(quiet.repo).spool_dir) == []
 
 
 def test_daemon_ends_by_a_signal_after_its_job(quiet: Shadow) -> None:
-    layout = layout_of(quiet)
+    layout = layout_of(quiet.repo)
     quiet.ok("start")
     (pid,) = quiet.daemons()
     os.kill(pid, signal.SIGTERM)

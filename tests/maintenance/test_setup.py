@@ -19,10 +19,10 @@ from gitshadow.store.files import Reading, WorkFiles
 from gitshadow.store.git import Git
 from gitshadow.store.journal import events
 from gitshadow.store.journal.events import EventFilter, path_changes
-from gitshadow.store.layout import discover
 from gitshadow.store.object_format import SHA1
 from tests.support.context import desk_of
 from tests.support.repo import Repo
+from tests.support.studio import layout_of
 from tests.support.waiting import until
 
 _OLD_S = 1_700_000_000
@@ -265,9 +265,7 @@ def test_a_listing_is_read_in_parts_of_any_size(
     for path in (odd, b"d/\xff\n", b"x"):
         repo.write(path, "x\n")
     repo.commit("odd")
-    layout = discover(str(repo.root))
-    assert layout is not None
-    git = Git(layout, dict(os.environ))
+    git = Git(layout_of(repo), dict(os.environ))
     lines = Git.lines
     (whole,) = [part for part in git_index.entries(git, None) if part]
     assert {row[2] for row in whole} == set(listed(repo))
@@ -433,8 +431,7 @@ def test_what_is_written_behind_a_daemons_only_walk_is_recorded(
     repo.commit("more")
     repo.write("out.log", "ignored\n")
     settle(repo)
-    layout = discover(str(repo.root))
-    assert layout is not None
+    layout = layout_of(repo)
     if is_known:
         setup.initialise(layout, os.environ, force=True)
     else:

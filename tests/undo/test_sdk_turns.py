@@ -11,9 +11,10 @@ from gitshadow.sdk.turns.errors import SessionBusy
 from gitshadow.sdk.turns.registry import ToolRegistry
 from gitshadow.sdk.turns.session import AgentUndo
 from gitshadow.service import in_process
-from gitshadow.store.layout import Layout, discover
+from gitshadow.store.layout import Layout
 from gitshadow.store.lock import WriterLock
 from tests.support.repo import Repo
+from tests.support.studio import layout_of
 
 
 @pytest.fixture
@@ -21,8 +22,7 @@ def layout(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> Layout:
     """Return a recorded repository without a daemon."""
     monkeypatch.setenv("GITSHADOW_DAEMON", "off")
     monkeypatch.setattr(module, "LOCK_S", 0.0)
-    found = discover(str(repo.root))
-    assert found is not None
+    found = layout_of(repo)
     in_process.run(found, "init", {})
     return found
 
