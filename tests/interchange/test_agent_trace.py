@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
@@ -54,6 +54,18 @@ def read(record: object) -> tuple[list[ClaimRow], list[str]]:
     return list(agent_trace.read_record(text, reader)), reader.skipped
 
 
+def file_with(*ranges: JsonObject, **conversation: object) -> dict[str, object]:
+    """Return a record's file of one conversation of an agent with these ranges."""
+    about = {"contributor": {"type": "ai"}, **conversation, "ranges": [*ranges]}
+    return {"path": "a", "conversations": [about]}
+
+
+def record_of(file: Mapping[str, object]) -> str:
+    return json.dumps(
+        {"version": "0.1.0", "vcs": {"revision": COMMIT}, "files": [file]}
+    )
+
+
 def test_record_is_the_smallest_that_says_everything() -> None:
     """An Agent Trace record, field by field."""
     data = b"1\n2\n3\n"
@@ -63,26 +75,9 @@ def test_record_is_the_smallest_that_says_everything() -> None:
     assert record["version"] == "0.1.0"
     assert record["vcs"] == {"type": "git", "revision": COMMIT}
     assert record["tool"] == {"name": "claude-code", "version": "unknown"}
-    assert record["files"] == [
-        {
-            "path": "a",
-            "conversations": [
-                {
-                    "contributor": {
-                        "type": "ai",
-                        "model_id": "anthropic/claude-sonnet-5",
-                    },
-                    "ranges": [
-                        {
-                            "start_line": 2,
-                            "end_line": 3,
-                            "content_hash": f"sha256:{digest}",
-                        }
-                    ],
-                }
-            ],
-        }
-    ]
+    lines = {"start_line": 2, "end_line": 3, "content_hash": f"sha256:{digest}"}
+    model = {"type": "ai", "model_id": "anthropic/claude-sonnet-5"}
+    assert record["files"] == [file_with(lines, contributor=model)]
 
 
 def test_uncommitted_work_names_no_commit() -> None:
@@ -154,29 +149,17 @@ def test_ranges_come_back_as_they_were(owners: list[SpanWriter | None]) -> None:
 
 def test_records_of_others_are_read_as_claims() -> None:
     """The example of the specification, 6.2, with a person's range in it."""
+    file = file_with(
+        {"start_line": 42, "end_line": 67},
+        {"start_line": 70, "end_line": 70, "contributor": {"type": "human"}},
+        url="https://api.cursor.com/v1/conversations/12345",
+        contributor={"type": "ai", "model_id": "openai/gpt-4o"},
+    )
     record = {
         "version": "1.0",
         "vcs": {"type": "git", "revision": COMMIT},
         "tool": {"name": "cursor", "version": "2.4.0"},
-        "files": [
-            {
-                "path": "src/p.ts",
-                "conversations": [
-                    {
-                        "url": "https://api.cursor.com/v1/conversations/12345",
-                        "contributor": {"type": "ai", "model_id": "openai/gpt-4o"},
-                        "ranges": [
-                            {"start_line": 42, "end_line": 67},
-                            {
-                                "start_line": 70,
-                                "end_line": 70,
-                                "contributor": {"type": "human"},
-                            },
-                        ],
-                    }
-                ],
-            }
-        ],
+        "files": [{**file, "path": "src/p.ts"}],
     }
     (one, two), skipped = read(record)
     assert skipped == []
@@ -200,33 +183,11 @@ def test_records_of_others_are_read_as_claims() -> None:
             "it does not name a commit",
         ),
         (
-            json.dumps(
-                {
-                    "version": "0.1.0",
-                    "vcs": {"revision": COMMIT},
-                    "files": [{"path": "../../etc/passwd", "conversations": []}],
-                }
-            ),
+            record_of({"path": "../../etc/passwd", "conversations": []}),
             "a path is not one",
         ),
         (
-            json.dumps(
-                {
-                    "version": "0.1.0",
-                    "vcs": {"revision": COMMIT},
-                    "files": [
-                        {
-                            "path": "a",
-                            "conversations": [
-                                {
-                                    "contributor": {"type": "ai"},
-                                    "ranges": [{"start_line": 1, "end_line": 10**30}],
-                                }
-                            ],
-                        }
-                    ],
-                }
-            ),
+            record_of(file_with({"start_line": 1, "end_line": 10**30})),
             "lines are not lines",
         ),
     ],

@@ -144,23 +144,15 @@ def test_agent_trace_records_are_claims_too(
 ) -> None:
     repo.write("f", "1\n2\n")
     commit = repo.commit("second")
+    lines = {"start_line": 1, "end_line": 1}
+    conversation = {"contributor": {"type": "ai"}, "ranges": [lines]}
     record: dict[str, object] = {
         "version": "0.1.0",
         "id": "x",
         "timestamp": "2026-01-01T00:00:00Z",
         "vcs": {"type": "git", "revision": commit},
         "tool": {"name": "cursor"},
-        "files": [
-            {
-                "path": "f",
-                "conversations": [
-                    {
-                        "contributor": {"type": "ai"},
-                        "ranges": [{"start_line": 1, "end_line": 1}],
-                    }
-                ],
-            }
-        ],
+        "files": [{"path": "f", "conversations": [conversation]}],
     }
     # The second could be in a repository of the other object format.
     gone: list[dict[str, object]] = [
