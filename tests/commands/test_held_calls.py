@@ -37,7 +37,8 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
 @pytest.fixture
 def au(world: World) -> Iterator[AgentUndo]:
     """Return a session that held a mail for a minute, an hour ago."""
-    policy, host = Policy(non_reversible="allow"), Host(clock=long_ago)
+    policy = Policy(non_reversible="allow")
+    host = Host(clock=lambda: time.time_ns() - HOUR_NS)
     root, tools = str(world.root.parent), holding(world)
     with AgentUndo.open(
         root, session="s", tools=tools, policy=policy, host=host
@@ -45,11 +46,6 @@ def au(world: World) -> Iterator[AgentUndo]:
         with opened.turn("go") as turn:
             turn.call("mail.send", to="x")
         yield opened
-
-
-def long_ago() -> int:
-    """Return the time of an hour ago."""
-    return time.time_ns() - HOUR_NS
 
 
 def test_attention_and_saga_show_what_is_held(

@@ -70,23 +70,15 @@ WHOLE = [
 ]
 
 
+@pytest.mark.parametrize("words", ["undo t-1", "oops"])
 def test_undo_takes_a_turn_back_whole(
-    world: World, repo: Repo, capsys: pytest.CaptureFixture[str]
+    world: World, repo: Repo, capsys: pytest.CaptureFixture[str], words: str
 ) -> None:
-    """REP-03: one report, exit 0."""
-    assert main(["undo", "t-1", "--yes", "--json", *TOOLS]) == 0
+    """REP-03: one report, exit 0. With turns the newest burst is the turn, effects included."""
+    assert main([*words.split(), "--yes", "--json", *TOOLS]) == 0
     assert states(said(capsys)) == WHOLE
     assert not (repo.root / "new").exists()
     assert world.state["drafts"] == {}
-
-
-def test_oops_takes_the_turn_with_its_effects(
-    repo: Repo, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """With turns the newest burst is the turn, effects included."""
-    assert main(["oops", "--yes", "--json", *TOOLS]) == 0
-    assert states(said(capsys)) == WHOLE
-    assert not (repo.root / "new").exists()
 
 
 def test_oops_without_tools_brings_files_back_and_says_what_stays(
