@@ -82,9 +82,9 @@ def test_packed_refs_of_an_old_git_are_not_sorted(repo: Repo) -> None:
         "# pack-refs with: peeled\n" + "".join(rows)
     )
     refs = refs_of(repo)
-    assert {name: refs.ref(f"refs/heads/{name}") for name in "zkacm"} == dict.fromkeys(
-        "zkacm", tip
-    )
+    for name in (f"refs/heads/{one}" for one in "zkacm"):
+        assert refs.ref(name) == tip
+        assert refs.refs(name)[name] == tip
 
 
 @pytest.mark.parametrize("line", ["garbage", "", "1234 refs/heads/x", "\0"])
