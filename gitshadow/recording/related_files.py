@@ -145,21 +145,23 @@ class Kin:
 
     def _looks_moved(self, change: Change, noticed_ns: int) -> bool:
         """Note a change's hard links; return whether its path is a new name of an older file."""
-        held = change.after or change.before
-        if held is None:
-            return False
-        links = change.after.links if change.after is not None else 1
-        for name in self._ws.states.twins(change.path, held.stat.inode, links):
+        before, after = change.before, change.after
+        # One that is gone, or replaced by another file, may have been written by this name before.
+        names = self._ws.states.twins
+        found = set() if before is None else names(change.path, before.stat.inode, 1)
+        if after is not None:
+            found |= names(change.path, after.stat.inode, after.links)
+        for name in found:
             self._relate(change.path, name)
-        if change.after is None:
+        if after is None:
             return False
-        before, inode = change.before, change.after.stat.inode
+        inode = after.stat.inode
         # The file itself was written: no other one was renamed to its path.
         if before is not None and before.stat.inode == inode:
             return False
-        born_ns = self._born_ns(change.path, change.after)
+        born_ns = self._born_ns(change.path, after)
         at_once_ns = _AT_ONCE_NS if before is None else _SAVED_NS
-        return _has_moved(change.after.stat, born_ns, noticed_ns, at_once_ns)
+        return _has_moved(after.stat, born_ns, noticed_ns, at_once_ns)
 
     def _relate(self, path: RepoPath, name: RepoPath) -> None:
         self._names.setdefault(path, set()).add(name)

@@ -400,6 +400,24 @@ def test_write_of_another_machine_is_recorded_without_a_hint(
     assert "without a report to this machine" in str(context.observer.degraded)
 
 
+@pytest.mark.parametrize("is_replaced", [True, False])
+def test_write_by_a_name_that_is_given_up_at_once_is_seen_by_the_others(
+    repo: Repo, context: RecorderContext, watcher: Watcher, is_replaced: bool
+) -> None:
+    """CAP-01: nothing is hinted for the names that the file keeps."""
+    os.link(repo.path("a"), repo.path("linked"))
+    context.observer.settle()
+    repo.append("linked", "written\n")
+    if is_replaced:
+        repo.write("other", "another file\n")
+        os.rename(repo.path("other"), repo.path("linked"))
+    else:
+        repo.delete("linked")
+    context.observer.settle()
+    assert ("modify", "a", None) in told(context)
+    check_states(repo, context)
+
+
 def swap_unheard(repo: Repo, watcher: Watcher) -> None:
     """Put another directory in the place of `dir`, and lose what the watcher saw of it."""
     os.rename(repo.root / "dir", repo.root.parent / "gone")
