@@ -14,6 +14,7 @@ import fcntl
 import os
 import select
 import struct
+import sys
 import termios
 import threading
 import time
@@ -449,9 +450,8 @@ class InotifyWatcher:
             return
         order = self._order
         mark = order.begin() if order is not None else 0
-        length = bytearray(4)
-        fcntl.ioctl(self._instance, termios.FIONREAD, length)
-        left = int.from_bytes(length, "little")
+        length = fcntl.ioctl(self._instance, termios.FIONREAD, bytes(4))
+        left = int.from_bytes(length, sys.byteorder)
         while left > 0 and (size := self._read(self._instance)):
             left -= size
         if order is not None:

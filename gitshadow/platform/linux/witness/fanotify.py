@@ -102,8 +102,7 @@ class FileEvents:
         """
         # A build can write faster than this reads. The kernel counts no more than the fixed part of
         # each event.
-        length = bytearray(4)
-        fcntl.ioctl(self.fd, termios.FIONREAD, length)
+        length = fcntl.ioctl(self.fd, termios.FIONREAD, bytes(4))
         left = int.from_bytes(length, sys.byteorder) // _METADATA.size
         while left > 0:
             try:
