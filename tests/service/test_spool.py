@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
 
@@ -29,6 +29,11 @@ from tests.support.context import desk_of
 from tests.support.repo import Repo
 from tests.support.waiting import until
 
+_SHELL: Mapping[str, object] = {
+    "tool_name": "Bash",
+    "tool_input": {"command": "make"},
+}
+
 
 @pytest.fixture
 def open_it() -> Iterator[Callable[[Repo], RecorderContext]]:
@@ -42,8 +47,23 @@ def context(repo: Repo, open_it: Callable[[Repo], RecorderContext]) -> RecorderC
     return open_it(repo)
 
 
+@pytest.fixture
+def watcher(context: RecorderContext) -> Iterator[Watcher]:
+    layout = context.workspace.layout
+    opened = current().open_watcher(WatchBackend.INOTIFY, layout, lambda: None)
+    with closing(opened):
+        context.observer.start(opened)
+        yield opened
+
+
 def leave(
-    context: RecorderContext, number: int, event: str, cwd: str, **fields: object
+    context: RecorderContext,
+    number: int,
+    event: str,
+    cwd: str,
+    pids: Sequence[str] = (),
+    /,
+    **fields: object,
 ) -> Path:
     """Leave one payload in the spool, as a hook program does that finds nobody."""
     payload = {
@@ -53,7 +73,12 @@ def leave(
         "prompt_id": "p1",
         **fields,
     }
-    document = {"agent": "claude-code", "payload": json.dumps(payload), "cwd": cwd}
+    document = {
+        "agent": "claude-code",
+        "payload": json.dumps(payload),
+        "cwd": cwd,
+        "pids": list(pids),
+    }
     path = Path(context.workspace.layout.spool_dir, f"{number}-1.json")
     part = path.with_suffix(".part")
     part.write_text(json.dumps(document))
@@ -364,9 +389,8 @@ def test_call_begins_when_its_hook_gave_up(
 ) -> None:
     """ATT-14: the daemon was still at its barrier, and opened the window after that."""
     settle = context.observer.settle
-    fields = {"tool_name": "Bash", "tool_input": {"command": "make"}}
     begin, end = (
-        sent(repo, event, own=own, tool_use_id="call-1", **fields)
+        sent(repo, event, own=own, tool_use_id="call-1", **_SHELL)
         for event, own in (("PreToolUse", "7/70"), ("PostToolUse", "8/80"))
     )
 
@@ -391,27 +415,11 @@ def sent(repo: Repo, event: str, *, own: str, **fields: object) -> bytes:
     return hook.make_body("claude-code", data, [], own)
 
 
-@pytest.fixture
-def watcher(context: RecorderContext) -> Iterator[Watcher]:
-    layout = context.workspace.layout
-    opened = current().open_watcher(WatchBackend.INOTIFY, layout, lambda: None)
-    with closing(opened):
-        context.observer.start(opened)
-        yield opened
-
-
 def shell(context: RecorderContext, number: int, event: str) -> None:
     """Leave a payload of a shell call in the spool, whose agent is this process."""
-    here = os.getpid()
-    fields = {"tool_name": "Bash", "tool_input": {"command": "make"}}
+    here = f"{os.getpid()}/{process_start(os.getpid())}"
     top = context.workspace.layout.root
-    path = leave(context, number, event, top, tool_use_id="call-1", **fields)
-    document = json.loads(path.read_text())
-    started = process_start(here)
-    path.with_suffix(".part").write_text(
-        json.dumps({**document, "pids": [f"{here}/{started}"]})
-    )
-    path.with_suffix(".part").rename(path)
+    leave(context, number, event, top, [here], tool_use_id="call-1", **_SHELL)
 
 
 def taken(watcher: Watcher, wanted: bytes) -> Hints:
@@ -466,11 +474,10 @@ def test_what_calls_wrote_whose_ends_wait_is_looked_for_once(
         settle()
 
     monkeypatch.setattr(context.observer, "settle", counted)
-    fields = {"tool_name": "Bash", "tool_input": {"command": "make"}}
     for number in range(6):
         event = ("PreToolUse", "PostToolUse")[number % 2]
-        fields["tool_use_id"] = f"call-{number // 2}"
-        leave(context, number, event, str(repo.root), **fields)
+        call = f"call-{number // 2}"
+        leave(context, number, event, str(repo.root), tool_use_id=call, **_SHELL)
         repo.write(f"file-{number}", "made by somebody\n")
     assert hook_intake.drain_spool(context) == 6
     assert len(looks) == 1
