@@ -374,7 +374,7 @@ static int wait_for_end(int server, char **argv) {
         if (!strncmp(answer, "exit ", 5))
             return atoi(rest);
         if (!strncmp(answer, "signal ", 7)) {
-            if (is_hook(argv)) /* an agent goes on; it may have ended it by one of FORWARDED */
+            if (is_hook(argv)) /* an agent goes on; one of FORWARDED may be its own */
                 return atoi(rest) == SIGKILL ? -1 : 0;
             end_by(atoi(rest));
         } else if (!strncmp(answer, "pager ", 6)) {

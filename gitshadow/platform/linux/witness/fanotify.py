@@ -95,7 +95,7 @@ class FileEvents:
         )
 
     def read(self) -> Iterator[FileEvent]:
-        """Yield what waits; where others go on writing, a little of what comes meanwhile.
+        """Yield the events that wait, and maybe some that come meanwhile.
 
         Raises:
             QueueOverflowError: events were dropped; those before it were yielded.
